@@ -1,4 +1,4 @@
-"""The objective ``kdac`` from a data set and its options, which are declared here.
+"""The objective ``kdac`` from a data set and its options.
 
 Configurations, the estimator and the benchmarks all come through :func:`build_kdac`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +16,12 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, on_root
-from thalweg.plugins import Help
+from thalweg.plugins import with_options
 from thalweg_clustering.exact_sums import STORED_ROWS, StreamedKernel, exact_kernel
 from thalweg_clustering.feature_sums import FeatureKernel, FourierKernel, NystromKernel
-from thalweg_clustering.kdac import TASKS, KDACObjective, Task
-from thalweg_clustering.kernels import KernelFunction, KernelName, kernel_function
+from thalweg_clustering.kdac import TASKS, KDACObjective
+from thalweg_clustering.kernels import KernelFunction, kernel_function
+from thalweg_clustering.options import KDACOptions
 from thalweg_clustering.prepared_data import (
     Preparation,
     active_features,
@@ -53,125 +54,21 @@ LEVEL_ERROR = 0.01
 FEATURES = 256
 
 
+@with_options(KDACOptions)
 def build_kdac(
     dataset: Dataset,
     comm: MPI.Comm,
-    clusters: Annotated[
-        int | None, Help("number of clusters; by default that of the given clustering", minimum=1)
-    ] = None,
-    components: Annotated[
-        int | None,
-        Help(
-            "dimension q of the subspace; by default the number of clusters. The run writes the "
-            "labels; W is x of the result in Python, components_ of the class KDAC",
-            minimum=1,
-        ),
-    ] = None,
-    choose_components: Annotated[
-        bool, Help("choose q by the widest eigengap (eq. 11) on a sample")
-    ] = False,
-    task: Annotated[
-        Task,
-        Help(
-            "role of the labels: to differ from them, none, to reproduce them, or to reproduce "
-            "those that are known"
-        ),
-    ] = "alternative",
-    kernel: Annotated[KernelName, Help("kernel of the projected rows")] = "gaussian",
-    degree: Annotated[int, Help("degree of the polynomial kernel", minimum=1, maximum=20)] = 2,
-    offset: Annotated[
-        float, Help("constant of the polynomial and the multiquadratic kernels", minimum=0)
-    ] = 1.0,
-    sigma: Annotated[
-        float | None,
-        Help(
-            "width of the kernel; by default half the median distance",
-            unit="units of the features",
-            above=0,
-        ),
-    ] = None,
-    bandwidths: Annotated[
-        list[float] | None,
-        Help(
-            "one width per feature, by which it is divided first; sigma is then a factor", above=0
-        ),
-    ] = None,
-    local_scaling: Annotated[
-        bool,
-        Help(
-            "divide squared distances by those to the 7th neighbors of both rows; sigma is "
-            "then a factor"
-        ),
-    ] = False,
-    lambda_: Annotated[float, Help("weight of the novelty", minimum=0)] = 1.0,
-    label_weight: Annotated[
-        float, Help("weight of the labels and links of a semi-supervised task", minimum=0)
-    ] = 1.0,
-    init: Annotated[
-        Literal["auto", "spectral", "published", "random", "sample"],
-        Help(
-            "first W: eq. 12 from an embedding unlike the labels, or (published) from the "
-            "labels; random; from a run on a sample, which auto takes for many rows"
-        ),
-    ] = "auto",
-    tuning: Annotated[
-        Literal["none", "score", "cq"],
-        Help(
-            "choose sigma, lambda and, if none is given, the components: by tightness, "
-            "balance and novelty of the clusters, or by the paper's rule, the highest CQ where "
-            "the condition for a local minimum holds"
-        ),
-    ] = "none",
-    approximation: Annotated[
-        Literal["auto", "exact", "fourier", "nystrom"],
-        Help(
-            "sums over pairs: exact, by random Fourier features or by landmarks; auto is "
-            "exact while that takes about a minute on one core"
-        ),
-    ] = "auto",
-    features: Annotated[
-        int | None, Help("frequencies or landmarks; by default 256", minimum=1)
-    ] = None,
-    precision: Annotated[
-        Literal["auto", "single", "double"],
-        Help("precision of sums over pairs that are not stored; auto is single"),
-    ] = "auto",
-    embedding_columns: Annotated[
-        int | None,
-        Help(
-            "columns of the embedding U; by default the number of clusters, as published", minimum=1
-        ),
-    ] = None,
-    embedding: Annotated[
-        Literal["auto", "lapack", "lobpcg", "slepc"], Help("eigen-solver of the U-step")
-    ] = "auto",
-    stored_rows: Annotated[
-        int,
-        Help("up to this many rows the kernel matrix is kept in memory", unit="rows", minimum=0),
-    ] = STORED_ROWS,
-    other_labels: Annotated[
-        list[str] | None, Help("files of further labelings, to differ from or to reproduce")
-    ] = None,
-    links: Annotated[
-        str | None,
-        Help("file of lines 'row, row, weight': pairs that should be alike (1) or unlike (-1)"),
-    ] = None,
-    truth: Annotated[str | None, Help("file of labels to compare the result with")] = None,
-    condition: Annotated[
-        bool, Help("evaluate the sufficient condition for a local minimum, eq. 10 of Wu et al.")
-    ] = True,
-    seed: Annotated[int, Help("seed of k-means and of the features", minimum=0)] = 0,
     *,
     labelings: Sequence[np.ndarray] | None = None,
     true_labels: np.ndarray | None = None,
     pairs: np.ndarray | None = None,
     function: KernelFunction | None = None,
     start: np.ndarray | None = None,
+    **options: Any,
 ) -> KDACObjective:
     """The objective of a data set, by default with its labels as the clustering given.
 
-    Collective.  The first parameters are the options of configurations; those below
-    are for Python.
+    Collective.  The options are :class:`~thalweg_clustering.options.KDACOptions`.
 
     Parameters
     ----------
@@ -191,93 +88,114 @@ def build_kdac(
     InputError
         An option out of its range, labels that do not fit, or rows that all coincide.
     """
-    layout = dataset.layout
-    if task not in TASKS:
-        raise InputError(f"the task must be one of {', '.join(TASKS)}, not {task!r}")
-    known = _labelings(dataset, labelings, other_labels, task, comm)
-    if links is not None:
-        pairs = _read_links(links, comm)
-    if task == "semi-supervised" and not known and pairs is None:
-        raise InputError("a semi-supervised task needs labels of some rows, or links")
-    weight = {"alternative": -lambda_, "semi-supervised": label_weight}.get(task, 1.0)
-    if truth is not None:
+    chosen, layout = KDACOptions(**options), dataset.layout
+    settings, preparation = _settings(dataset, chosen, labelings, pairs, function)
+    if chosen.truth is not None:
         from thalweg.workbench.readers import read_labels
 
-        true_labels = read_labels(truth, comm)
+        true_labels = read_labels(chosen.truth, comm)
     if true_labels is not None:
         true_labels = given_labels(layout, true_labels, "the true labels (option 'truth')")
-    points, preparation = _prepare(layout, dataset.values, bandwidths)
-    d = points.shape[1]
-    k = clusters or (int(max(comm.allgather(max((int(y.max(initial=0)) for y in known),
-                     default=1)))) + 1)  # fmt: skip
-    q = components if components is not None else min(k, d - 1)
+    sigma, q = _width_and_dimension(settings, chosen)
+    kernel, single, notes = _kernel(settings, chosen, sigma, q)
+    first: str | np.ndarray = chosen.init
+    if start is not None:
+        first = start
+    elif first == "sample" or (first == "auto" and layout.rows >= SAMPLE_START_ROWS):
+        first, levels = _from_fewer_rows(settings, kernel, q, single)
+        notes.append(f"started from the subspace of {', then '.join(levels)}")
+    elif first == "auto":
+        first = "spectral"
+    objective = settings.objective(kernel, q, start=first, truth=true_labels)
+    objective.preparation = preparation
+    for note in notes:
+        objective.note(note)
+    return objective
+
+
+def _settings(
+    dataset: Dataset,
+    chosen: KDACOptions,
+    labelings: Sequence[np.ndarray] | None,
+    pairs: np.ndarray | None,
+    function: KernelFunction | None,
+) -> tuple[Settings, Preparation]:
+    """Rows, labels, links and kernel function, and how the rows were made of the data."""
+    layout, comm, task = dataset.layout, dataset.comm, chosen.task
+    if task not in TASKS:
+        raise InputError(f"the task must be one of {', '.join(TASKS)}, not {task!r}")
+    known = _labelings(dataset, labelings, chosen.other_labels, task, comm)
+    if chosen.links is not None:
+        pairs = _read_links(chosen.links, comm)
+    if task == "semi-supervised" and not known and pairs is None:
+        raise InputError("a semi-supervised task needs labels of some rows, or links")
+    weights = {"alternative": -chosen.lambda_, "semi-supervised": chosen.label_weight}
+    points, preparation = _prepare(layout, dataset.values, chosen.bandwidths)
+    largest = max(comm.allgather(max((int(y.max(initial=0)) for y in known), default=1)))
+    of = function or kernel_function(chosen.kernel, chosen.degree, chosen.offset)
+    by_features = chosen.approximation in ("fourier", "nystrom")
+    if chosen.local_scaling and (of.of != "distance" or by_features):
+        raise InputError(
+            "local scaling needs a kernel of the distance and exact sums, not "
+            f"kernel = {of.name!r} with approximation = {chosen.approximation!r}"
+        )
+    names = ("task", "embedding", "seed", "local_scaling", "embedding_columns")
+    common = {**{name: getattr(chosen, name) for name in names}, "bound": chosen.condition}
+    k, weight = chosen.clusters or largest + 1, weights.get(task, 1.0)
+    return Settings(layout, points, known, weight, k, of, pairs, common), preparation
+
+
+def _width_and_dimension(settings: Settings, chosen: KDACOptions) -> tuple[float, int]:
+    """sigma and q, given, usual or tuned.  Collective."""
+    d, q, sigma = settings.points.shape[1], chosen.components, chosen.sigma
+    if q is None:
+        q = min(settings.clusters, d - 1)
     if not 1 <= q < d:
         raise InputError(
             f"the number of components must be at least 1 and less than the {d} features that are "
             f"not constant, not {q}"
         )
     if sigma is None:
-        scaled = local_scaling or bandwidths is not None
-        sigma = 1.0 if scaled else 0.5 * median_distance(layout, points)
+        scaled = chosen.local_scaling or chosen.bandwidths is not None
+        sigma = 1.0 if scaled else 0.5 * median_distance(settings.layout, settings.points)
     if not (sigma > 0 and np.isfinite(sigma)):
         raise InputError(f"sigma must be greater than 0, not {sigma!r}")
-    of = function or kernel_function(kernel, degree, offset)
-    if local_scaling and (of.of != "distance" or approximation in ("fourier", "nystrom")):
-        raise InputError(
-            "local scaling needs a kernel of the distance and exact sums, not "
-            f"kernel = {of.name!r} with approximation = {approximation!r}"
-        )
-    common: dict[str, Any] = {
-        "task": task,
-        "embedding": embedding,
-        "seed": seed,
-        "bound": condition,
-        "local_scaling": local_scaling,
-        "embedding_columns": embedding_columns,
-    }
-    settings = Settings(layout, points, known, weight, k, of, pairs, common)
-    if tuning != "none":
-        found = tune(settings, None if components is None else q, tuning)
-        sigma, q = found.sigma, found.components
-        if task == "alternative":
-            settings.weight = -found.penalty
-    if choose_components:
-        q = _eigengap_components(settings, sigma, q)
-    chosen: str = approximation
-    if approximation == "auto":
-        chosen = approximation_for(layout.rows, of, local_scaling)
-    single = precision == "single" or (precision == "auto" and of.gaussian)
-    kind: ProjectedKernel
-    if chosen == "fourier":
-        kind = FourierKernel(layout, points, sigma, of, q, features or FEATURES, seed, single)
-    elif chosen == "nystrom":
-        kind = NystromKernel(layout, points, sigma, of, features or FEATURES, seed, single)
+    if chosen.tuning != "none":
+        best = tune(settings, chosen.components, chosen.tuning)
+        sigma, q = best.sigma, best.components
+        if chosen.task == "alternative":
+            settings.weight = -best.penalty
+    return sigma, _eigengap_components(settings, sigma, q) if chosen.choose_components else q
+
+
+def _kernel(
+    settings: Settings, chosen: KDACOptions, sigma: float, q: int
+) -> tuple[ProjectedKernel, bool, list[str]]:
+    """Sums over pairs, whether in single precision, and what is said of their choice."""
+    layout, points, of = settings.layout, settings.points, settings.function
+    kind: str = chosen.approximation
+    features = chosen.features or FEATURES
+    if kind == "auto":
+        kind = approximation_for(layout.rows, of, chosen.local_scaling)
+    single = chosen.precision == "single" or (chosen.precision == "auto" and of.gaussian)
+    kernel: ProjectedKernel
+    if kind == "fourier":
+        kernel = FourierKernel(layout, points, sigma, of, q, features, chosen.seed, single)
+    elif kind == "nystrom":
+        kernel = NystromKernel(layout, points, sigma, of, features, chosen.seed, single)
     else:
-        kind = exact_kernel(layout, points, sigma, of, stored_rows, single)
-    levels: list[str] = []
-    first: str | np.ndarray = init
-    if start is not None:
-        first = start
-    elif init == "sample" or (init == "auto" and layout.rows >= SAMPLE_START_ROWS):
-        first, levels = _from_fewer_rows(settings, kind, q, single)
-    elif init == "auto":
-        first = "spectral"
-    objective = settings.objective(kind, q, start=first, truth=true_labels)
-    objective.preparation = preparation
-    if chosen != "exact" and approximation == "auto":
-        objective.note(
-            f"exact sums over all pairs of {layout.rows} rows would take about "
-            f"{_exact_seconds(layout.rows, of):.0f} s on one core: {kind.description} stand for "
+        kernel = exact_kernel(layout, points, sigma, of, chosen.stored_rows, single)
+    seconds = _exact_seconds(layout.rows, of)
+    sums = f"exact sums over all pairs of {layout.rows} rows"
+    notes = []
+    if kind != "exact" and chosen.approximation == "auto":
+        notes.append(
+            f"{sums} would take about {seconds:.0f} s on one core: {kernel.description} stand for "
             "them"
         )
-    elif chosen == "exact" and _exact_seconds(layout.rows, of) > 10 * EXACT_SECONDS:
-        objective.note(
-            f"exact sums over all pairs of {layout.rows} rows take about "
-            f"{_exact_seconds(layout.rows, of):.0f} s on one core"
-        )
-    if levels:
-        objective.note(f"started from the subspace of {', then '.join(levels)}")
-    return objective
+    elif kind == "exact" and seconds > 10 * EXACT_SECONDS:
+        notes.append(f"{sums} take about {seconds:.0f} s on one core")
+    return kernel, single, notes
 
 
 def _labelings(

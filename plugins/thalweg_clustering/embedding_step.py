@@ -42,18 +42,17 @@ def leading_embedding(
 ) -> Subspace:
     """The ``count`` leading eigenvectors at W (eq. 3), with D of this rank's rows.  Collective.
 
-    The kind ``"auto"`` is the Gram matrix of features where the kernel has some, LAPACK for a
-    stored kernel without a guess, else LOBPCG, which without a guess begins from the eigenvectors
-    of the Nystrom approximation; the tolerance is the relative residual of iterative kinds.
-    ``apart`` and ``guess`` are this rank's rows of orthonormal, centered columns to be orthogonal
-    to, and of columns to start from; ``seed`` is that of the rest of the start.
+    The kind ``"auto"`` is the Gram matrix of features where there are some, LAPACK for a stored
+    kernel without a guess, else LOBPCG, without a guess from eigenvectors of the Nystrom
+    approximation.  ``apart`` and ``guess`` are this rank's rows of orthonormal, centered columns to
+    be orthogonal to, and of columns to start from.
     """
     layout, n = kernel.layout, kernel.layout.rows
     scale = 1.0 / np.sqrt(degrees)
-    ones = np.full((layout.local_rows, 1), 1.0 / np.sqrt(n))
     # H and the deflation in one: what is removed has orthonormal columns.
-    removed = ones if apart is None else np.concatenate([ones, apart], axis=1)
-
+    removed = np.full((layout.local_rows, 1), 1.0 / np.sqrt(n))
+    if apart is not None:
+        removed = np.concatenate([removed, apart], axis=1)
     if isinstance(kernel, FeatureKernel) and kind == "auto" and kernel.size <= GRAM_SIZE:
         return kernel.embedding(w, degrees, count, removed)
 
@@ -62,16 +61,13 @@ def leading_embedding(
         return np.asarray(block - removed @ inner)
 
     stored = isinstance(kernel, StoredKernel)
-    if kind == "auto":
-        kind = "lapack" if stored and guess is None else "lobpcg"
-    if n <= 4 * (count + GUARDS):  # no room for a basis of several blocks
+    small = n <= 4 * (count + GUARDS)  # no room for a basis of several blocks
+    if small or (kind == "auto" and stored and guess is None):
         kind = "lapack"
     if stored or kind == "lapack":
-        if isinstance(kernel, StoredKernel):
-            matrix = kernel.kernel(w) * scale[:, None]
-        else:
-            matrix = kernel.product(w, np.eye(n)[layout.start : layout.stop]) * scale[:, None]
-        matrix = project(matrix * layout.gather_rows(scale))
+        every = np.eye(layout.local_rows, n, layout.start)
+        rows = kernel.kernel(w) if isinstance(kernel, StoredKernel) else kernel.product(w, every)
+        matrix = project(rows * scale[:, None] * layout.gather_rows(scale))
         whole = layout.gather_rows(removed)
         matrix -= (matrix @ whole) @ whole.T
     if kind == "lapack":

@@ -148,7 +148,7 @@ def add_pairs(
 ):
     """Add the weighted values of every pair of an own with a received row, both ways.
 
-    Own rows have shapes ``(n, 1 or 0)``, ``(n, q)``, ``(n, r)``, ``(n, q or 0)``, ``(n, m)``, all of
+    Own rows have shapes ``(n, 1 or 0)``, ``(n, q)``, ``(n, r)``, ``(n, q or 0)``, ``(n, m)``, of
     one type, float64 or float32; the received are transposed, ``(q, v)`` and so on.  In a
     ``triangle`` these are the own ones: only pairs i < j are met.  ``sums``, ``(n, m + 1)``, have
     those of the weights themselves in the last column; ``contributions``, ``(threads, m + 1, v)``,

@@ -48,8 +48,7 @@ def map_quality(
     labels
         Classes of all points, shape (n_samples,); by default those of the data set.
     neighbors, sample, seed
-        Number of neighbors that are compared, and that vote; rows that are measured, at most; and
-        the seed by which they are drawn.
+        Neighbors that are compared, and that vote; most rows that are measured; their seed.
 
     Returns
     -------
@@ -69,7 +68,6 @@ def map_quality(
 
     Examples
     --------
-    >>> import numpy as np
     >>> points = np.random.default_rng(0).normal(size=(200, 2))
     >>> map_quality(points, 3.0 * points)["recall"]
     1.0

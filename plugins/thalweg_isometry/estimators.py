@@ -225,7 +225,7 @@ class LinearIsometry(  # type: ignore[misc]
         self, X: Any, *given: Any, start: np.ndarray | None = None, cuts: np.ndarray | None = None
     ) -> LinearIsometry:
         delta, rank = delta_or_default(self.delta, self.n_components), self.n_components
-        options = {"iterations": self.max_iter, "progress": bool(self.verbose)}
+        options: dict[str, Any] = {"iterations": self.max_iter, "progress": bool(self.verbose)}
         if self.random_state is not None:
             options["seed"] = shared_seed(comm_of(X), self.random_state)
         options |= self.solver_options or {}

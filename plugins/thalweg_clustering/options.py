@@ -1,0 +1,122 @@
+"""Options of the objective ``kdac``: each is declared once, with its type, default and help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from thalweg.plugins import Help
+from thalweg_clustering.exact_sums import STORED_ROWS
+from thalweg_clustering.kdac import Task
+from thalweg_clustering.kernels import KernelName
+
+
+@dataclass(frozen=True, kw_only=True)
+class KDACOptions:
+    """Options of :func:`~thalweg_clustering.build.build_kdac`."""
+
+    clusters: Annotated[
+        int | None, Help("number of clusters; by default that of the given clustering", minimum=1)
+    ] = None
+    components: Annotated[
+        int | None,
+        Help(
+            "dimension q of the subspace; by default the number of clusters. The run writes the "
+            "labels; W is x of the result in Python, components_ of the class KDAC",
+            minimum=1,
+        ),
+    ] = None
+    choose_components: Annotated[
+        bool, Help("choose q by the widest eigengap (eq. 11) on a sample")
+    ] = False
+    task: Annotated[
+        Task,
+        Help(
+            "role of the labels: to differ from them, none, to reproduce them, or to reproduce "
+            "those that are known"
+        ),
+    ] = "alternative"
+    kernel: Annotated[KernelName, Help("kernel of the projected rows")] = "gaussian"
+    degree: Annotated[int, Help("degree of the polynomial kernel", minimum=1, maximum=20)] = 2
+    offset: Annotated[
+        float, Help("constant of the polynomial and the multiquadratic kernels", minimum=0)
+    ] = 1.0
+    sigma: Annotated[
+        float | None,
+        Help(
+            "width of the kernel; by default half the median distance",
+            unit="units of the features",
+            above=0,
+        ),
+    ] = None
+    bandwidths: Annotated[
+        list[float] | None,
+        Help(
+            "one width per feature, by which it is divided first; sigma is then a factor", above=0
+        ),
+    ] = None
+    local_scaling: Annotated[
+        bool,
+        Help(
+            "divide squared distances by those to the 7th neighbors of both rows; sigma is "
+            "then a factor"
+        ),
+    ] = False
+    lambda_: Annotated[float, Help("weight of the novelty", minimum=0)] = 1.0
+    label_weight: Annotated[
+        float, Help("weight of the labels and links of a semi-supervised task", minimum=0)
+    ] = 1.0
+    init: Annotated[
+        Literal["auto", "spectral", "published", "random", "sample"],
+        Help(
+            "first W: eq. 12 from an embedding unlike the labels, or (published) from the "
+            "labels; random; from a run on a sample, which auto takes for many rows"
+        ),
+    ] = "auto"
+    tuning: Annotated[
+        Literal["none", "score", "cq"],
+        Help(
+            "choose sigma, lambda and, if none is given, the components: by tightness, "
+            "balance and novelty of the clusters, or by the paper's rule, the highest CQ where "
+            "the condition for a local minimum holds"
+        ),
+    ] = "none"
+    approximation: Annotated[
+        Literal["auto", "exact", "fourier", "nystrom"],
+        Help(
+            "sums over pairs: exact, by random Fourier features or by landmarks; auto is "
+            "exact while that takes about a minute on one core"
+        ),
+    ] = "auto"
+    features: Annotated[int | None, Help("frequencies or landmarks; by default 256", minimum=1)] = (
+        None
+    )
+    precision: Annotated[
+        Literal["auto", "single", "double"],
+        Help("precision of sums over pairs that are not stored; auto is single"),
+    ] = "auto"
+    embedding_columns: Annotated[
+        int | None,
+        Help(
+            "columns of the embedding U; by default the number of clusters, as published", minimum=1
+        ),
+    ] = None
+    embedding: Annotated[
+        Literal["auto", "lapack", "lobpcg", "slepc"], Help("eigen-solver of the U-step")
+    ] = "auto"
+    stored_rows: Annotated[
+        int,
+        Help("up to this many rows the kernel matrix is kept in memory", unit="rows", minimum=0),
+    ] = STORED_ROWS
+    other_labels: Annotated[
+        list[str] | None, Help("files of further labelings, to differ from or to reproduce")
+    ] = None
+    links: Annotated[
+        str | None,
+        Help("file of lines 'row, row, weight': pairs that should be alike (1) or unlike (-1)"),
+    ] = None
+    truth: Annotated[str | None, Help("file of labels to compare the result with")] = None
+    condition: Annotated[
+        bool, Help("evaluate the sufficient condition for a local minimum, eq. 10 of Wu et al.")
+    ] = True
+    seed: Annotated[int, Help("seed of k-means and of the features", minimum=0)] = 0
