@@ -26,7 +26,7 @@ from thalweg_clustering.prepared_data import evenly_spread, given_labels
 
 #: Checks of scikit-learn that do not apply to a method that needs a clustering given.
 EXPECTED_FAILURES = {
-    "check_clustering": "fits without y, but an alternative needs a clustering to differ from",
+    "check_clustering": "fits without y, but an alternative needs a clustering to differ from"
 }
 
 #: Parameters that are called differently from the options they set.

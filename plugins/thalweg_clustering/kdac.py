@@ -44,11 +44,7 @@ from thalweg_clustering.feature_sums import FeatureKernel
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.leading_subspace import Subspace, orthonormal_columns
 from thalweg_clustering.pair_sum import LinkSum, PairSum
-from thalweg_clustering.prepared_data import (
-    Preparation,
-    centered_indicators,
-    distributed_sample,
-)
+from thalweg_clustering.prepared_data import Preparation, centered_indicators, distributed_sample
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 
 #: Similarity to all others together below which a row is like no other, and how little
@@ -178,7 +174,7 @@ class KDACObjective(PairSum, Alternation):
                 avoided = self.penalty > 0 and self._label_factor.shape[1]
                 apart = orthonormal_columns(self.rows, self._label_factor) if avoided else None
                 self._first["embedding"] = self._leading(
-                    identity, self._first["degrees"][:, 0], apart, None, FIRST_TOLERANCE
+                    identity, self._first["degrees"][:, 0], tolerance=FIRST_TOLERANCE, apart=apart
                 ).vectors
         self._use(self._first)
 
@@ -276,23 +272,15 @@ class KDACObjective(PairSum, Alternation):
         blocks = self._scales_and_degrees(w)
         if not self.has_embedding:
             return blocks, None
-        subspace = self._leading(w, blocks["degrees"][:, 0], None, guess, self.embedding_tolerance)
+        tolerance = self.embedding_tolerance
+        subspace = self._leading(w, blocks["degrees"][:, 0], tolerance=tolerance, guess=guess)
         blocks["embedding"] = subspace.vectors
         return blocks, subspace
 
-    def _leading(
-        self,
-        w: np.ndarray,
-        degrees: np.ndarray,
-        apart: np.ndarray | None,
-        guess: np.ndarray | None,
-        tolerance: float,
-    ) -> Subspace:
-        """Leading eigenvectors of H D^(-1/2) K D^(-1/2) H, orthogonal to ``apart``."""
-        return leading_embedding(
-            self.kernel, w, degrees, self.embedding_columns, self.embedding, tolerance, apart,
-            guess, self.seed,
-        )  # fmt: skip
+    def _leading(self, w: np.ndarray, degrees: np.ndarray, **options: Any) -> Subspace:
+        """Leading eigenvectors of H D^(-1/2) K D^(-1/2) H."""
+        chosen = self.embedding_columns, self.embedding
+        return leading_embedding(self.kernel, w, degrees, *chosen, seed=self.seed, **options)
 
     # -- what is reported ------------------------------------------------------------------
 
@@ -313,7 +301,7 @@ class KDACObjective(PairSum, Alternation):
         value, matrix = agreed(self.comm, self.value_and_matrix_at(w))
         bound = self.kernel.curvature_bound(w, self.weights) if self.bound else float("nan")
         if subspace is None:  # of a supervised task, for its clusters
-            subspace = self._leading(w, blocks["degrees"][:, 0], None, None, 1e-4)
+            subspace = self._leading(w, blocks["degrees"][:, 0])
         spectrum = agreed(self.comm, np.linalg.eigvalsh(matrix))
         q = self.layout.columns
         gap = float(spectrum[q] - spectrum[q - 1])

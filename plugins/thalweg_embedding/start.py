@@ -86,7 +86,7 @@ def eigenvectors(
         rows, layout.comm, dimensions=layout.columns, affinity="precomputed", weights=weights
     )
     result = thalweg.minimize(objective, solver="eigen", seed=0)
-    rows_of_map = objective.map_rows(result.x)
+    rows_of_map = objective.solution(result.x)
     return scaled(rows_of_map if places is None else places.backward(rows_of_map), layout, scale)
 
 

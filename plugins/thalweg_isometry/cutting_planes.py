@@ -172,12 +172,7 @@ class Separation:
         return max(1, int(share * (2.0 + 0.018 * (rank + 96)) / PART))
 
     def scan(
-        self,
-        psi: np.ndarray,
-        stride: int,
-        fraction: float,
-        threshold: float,
-        progress: Progress,
+        self, psi: np.ndarray, stride: int, fraction: float, threshold: float, progress: Progress
     ) -> tuple[Scan, np.ndarray]:
         """The next part of a round; its pairs, as numbers of all points, beside it."""
         secants = self.over(stride)

@@ -13,12 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from thalweg.interfaces import SolverState
-from thalweg_saddlefree.curvature import (
-    AbsoluteSolver,
-    Direction,
-    LanczosAbsolute,
-    SpectrumTooWide,
-)
+from thalweg_saddlefree.curvature import AbsoluteSolver, Direction, LanczosAbsolute, SpectrumTooWide
 from thalweg_saddlefree.trial_steps import Trials
 
 #: Dampings tried before the search gives up.

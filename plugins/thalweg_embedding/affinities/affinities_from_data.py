@@ -24,12 +24,7 @@ from thalweg_embedding.affinities.distances import (
 )
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.fuzzy import fuzzy_rows
-from thalweg_embedding.affinities.symmetric import (
-    Weights,
-    both_ways,
-    check_weights,
-    column_numbers,
-)
+from thalweg_embedding.affinities.symmetric import Weights, both_ways, check_weights, column_numbers
 from thalweg_embedding.defaults import DENSE_LIMIT, NEIGHBORS_PER_PERPLEXITY, PERPLEXITY
 from thalweg_embedding.memory_estimate import require_room_for_dense
 from thalweg_embedding.options import AffinityOptions

@@ -222,10 +222,7 @@ def nearest_among(
 
 
 def merged(
-    indices: np.ndarray,
-    squared: np.ndarray,
-    parts: Sequence[tuple[np.ndarray, np.ndarray]],
-    k: int,
+    indices: np.ndarray, squared: np.ndarray, parts: Sequence[tuple[np.ndarray, np.ndarray]], k: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The k nearest of those known and of others, which come for one part of the rows at a time."""
     if parts:

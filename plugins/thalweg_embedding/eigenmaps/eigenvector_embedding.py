@@ -92,11 +92,7 @@ class EigenvectorEmbedding(Objective, SmallestEigenvectors):
         return np.asarray(sum_over_ranks(self.comm, first.T @ second))
 
     def solution(self, x: Array) -> np.ndarray:
-        """This rank's rows of the map: the principal axes of Y, scaled."""
-        return self.map_rows(x)
-
-    def map_rows(self, x: Array) -> np.ndarray:
-        """This rank's rows of the map.
+        """This rank's rows of the map: the principal axes of Y, scaled.
 
         Columns are ordered by eigenvalue, with unit norm before scaling, and signs such
         that each column's largest entry is positive.
@@ -110,7 +106,7 @@ class EigenvectorEmbedding(Objective, SmallestEigenvectors):
 
     def metrics(self, x: Array) -> Mapping[str, Any]:
         """Rayleigh quotients of the map's columns, and components of the graph of neighbors."""
-        values, _ = self.residuals(self.map_rows(x) / self._scaling[:, None])
+        values, _ = self.residuals(self.solution(x) / self._scaling[:, None])
         return {"eigenvalues": values.tolist(), "components": self._components}
 
     def residuals(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -87,7 +87,7 @@ class EigenvectorEstimator(MapTransformer):
                 method=self.eigen_solver,
             )
             layout = objective.layout
-            self.embedding_ = objective.map_rows(result.x)
+            self.embedding_ = objective.solution(result.x)
             self.eigenvalues_ = np.array(objective.metrics(result.x)["eigenvalues"])
         self.objective_ = result.objective
         self.n_iter_ = max(1, result.iterations)

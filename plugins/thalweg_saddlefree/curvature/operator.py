@@ -20,6 +20,15 @@ Product: TypeAlias = Callable[[np.ndarray], np.ndarray]
 ASYMMETRY = 1e-4
 
 
+def curvature_product(objective: Objective, x: Array, direction: Array, hessian: bool) -> Array:
+    """The Hessian, or the Gauss-Newton matrix, at a point times a direction.  Collective."""
+    if hessian:
+        assert isinstance(objective, HessianProduct)
+        return objective.hessian_product(x, direction)
+    assert isinstance(objective, GaussNewtonProduct)
+    return objective.gauss_newton_product(x, direction)
+
+
 class CurvatureOperator:
     """The Hessian or Gauss-Newton matrix of an objective at one point, as a function of slices."""
 
@@ -35,12 +44,7 @@ class CurvatureOperator:
     def __call__(self, piece: np.ndarray) -> np.ndarray:
         """Slice of the product; one that is not finite is a `NumericalError`.  Collective."""
         direction = self.slices.join(piece)
-        if self.gauss_newton:
-            assert isinstance(self.objective, GaussNewtonProduct)
-            product = self.objective.gauss_newton_product(self.x, direction)
-        else:
-            assert isinstance(self.objective, HessianProduct)
-            product = self.objective.hessian_product(self.x, direction)
+        product = curvature_product(self.objective, self.x, direction, not self.gauss_newton)
         self.products += 1
         result = self.slices.take(product)
         if any_over_ranks(self.slices.comm, not bool(np.isfinite(result).all())):

@@ -25,11 +25,8 @@ from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import AdaptiveDamping, CurvatureForms, Forms
 from thalweg_saddlefree.curvature import Slices
-from thalweg_saddlefree.minibatches import (
-    STOCHASTIC_COLUMNS,
-    BatchSchedule,
-    Minibatches,
-)
+from thalweg_saddlefree.curvature.operator import curvature_product
+from thalweg_saddlefree.minibatches import STOCHASTIC_COLUMNS, BatchSchedule, Minibatches
 from thalweg_saddlefree.subspace.model import SubspaceModel
 from thalweg_saddlefree.subspace.state import SubspaceState
 
@@ -145,7 +142,8 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             raise InputError(
                 f"{type(objective).__name__} has neither Hessian nor Gauss-Newton products"
             )
-        if not self._kind(objective):
+        kind = HessianProduct if self.curvature == "hessian" else GaussNewtonProduct
+        if not isinstance(objective, kind):
             raise InputError(
                 f"{type(objective).__name__} has no {self.curvature} product; choose the other "
                 "curvature"
@@ -223,10 +221,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
 
     # -- parts -----------------------------------------------------------------------------
 
-    def _kind(self, objective: Objective) -> bool:
-        kind = HessianProduct if self.curvature == "hessian" else GaussNewtonProduct
-        return isinstance(objective, kind)
-
     def _schedule(self, state: SubspaceState) -> BatchSchedule:
         if not isinstance(state.objective, Minibatches):
             return BatchSchedule(1, 1)
@@ -281,12 +275,8 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         return directions
 
     def _product(self, state: SubspaceState, direction: Array) -> Array:
-        objective = state.objective
-        if self.curvature == "hessian":
-            assert isinstance(objective, HessianProduct)
-            return objective.hessian_product(state.x, direction)
-        assert isinstance(objective, GaussNewtonProduct)
-        return objective.gauss_newton_product(state.x, direction)
+        hessian = self.curvature == "hessian"
+        return curvature_product(state.objective, state.x, direction, hessian)
 
     def _model(self, state: SubspaceState, directions: list[Array]) -> SubspaceModel:
         assert state.gradient is not None

