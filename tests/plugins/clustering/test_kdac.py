@@ -69,8 +69,12 @@ def test_a_sigma_far_from_the_distances_is_told_as_the_reason(comm, sigma, text,
     assert np.isfinite(metrics["cq"])
 
 
-def test_a_proper_clustering_has_no_reason_and_its_subspace(views, make):
+def test_a_proper_clustering_has_no_reason_and_its_subspace_and_one_cluster_is_degenerate(
+    views, make
+):
     points, given, _ = views(60)
+    one = make(MPI.COMM_SELF, points, given, clusters=1)
+    assert thalweg.minimize(one, solver="ism").metrics["degenerate"]
     objective = make(MPI.COMM_SELF, points, given)
     result = thalweg.minimize(objective, solver="ism")
     assert not result.metrics["degenerate"]
@@ -148,16 +152,6 @@ def test_all_measures_are_those_of_their_definitions(sigma, holds):
         assert metrics[name] == pytest.approx(
             normalized_mutual_info_score(known, labels, average_method="geometric"), abs=1e-9
         )
-
-
-def test_a_result_of_one_cluster_is_reported_as_degenerate(views, make):
-    points, given, _ = views(40)
-    one = thalweg.minimize(
-        make(MPI.COMM_SELF, points, given, clusters=1, components=2), solver="ism"
-    )
-    assert one.metrics["degenerate"]
-    two = thalweg.minimize(make(MPI.COMM_SELF, points, given), solver="ism")
-    assert not two.metrics["degenerate"]
 
 
 def test_the_widest_gap_gives_the_dimension():

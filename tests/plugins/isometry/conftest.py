@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+import thalweg
 from thalweg.engines.secants.secants import SecantSet
-from thalweg.parallel import Layout
+from thalweg.parallel import MPI, Layout
+from thalweg_isometry.objective import NearIsometry
 
 
 @pytest.fixture(scope="session")
@@ -39,3 +41,20 @@ def secants_of():
         return SecantSet(layout.local(points).copy(), layout, **options)
 
     return build
+
+
+@pytest.fixture
+def solve(secants_of, true_delta):
+    """A run's result, whose delta is that of a loop over all pairs: the wanted one on success."""
+
+    def run(points, delta, rank=None, solver="hinge-lbfgs", comm=MPI.COMM_SELF, **options):
+        objective = NearIsometry(secants_of(points, comm), delta, rank)
+        result = thalweg.minimize(objective, solver=solver, **options)
+        found = true_delta(points, result.solution)
+        assert result.metrics["delta"] == pytest.approx(found, rel=1e-7, abs=1e-8)
+        assert result.metrics["rank"] == len(result.solution) == (rank or len(result.solution))
+        if delta is not None:
+            assert (result.status is thalweg.Status.CONVERGED) == (found <= delta)
+        return result
+
+    return run

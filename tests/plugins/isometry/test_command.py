@@ -13,18 +13,31 @@ from thalweg_isometry import certify
 
 
 @pytest.fixture
-def files(tmp_path, digits):
-    random = np.random.default_rng(0)
-    psi = random.standard_normal((5, 64)) / np.sqrt(5)
-    np.save(tmp_path / "data.npy", digits)
-    np.save(tmp_path / "psi.npy", psi)
-    return tmp_path, psi
+def psi():
+    return np.random.default_rng(0).standard_normal((5, 64)) / np.sqrt(5)
 
 
-def test_it_certifies_a_matrix_from_anywhere(files, digits, true_delta, capsys):
-    folder, psi = files
-    assert main(["certify", str(folder / "data.npy"), str(folder / "psi.npy"), "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
+@pytest.fixture
+def certified(tmp_path, digits, psi, capsys, monkeypatch):
+    """What the command prints: facts from JSON, a text, or one sentence of refusal."""
+    monkeypatch.chdir(tmp_path)
+    np.save("data.npy", digits)
+    np.save("psi.npy", psi)
+
+    def run(*arguments):
+        code = main(["certify", *arguments])
+        printed = capsys.readouterr()
+        if code == 0:
+            return json.loads(printed.out) if "--json" in arguments else printed.out
+        assert code == 2
+        assert len(printed.err.strip().splitlines()) == 1
+        return printed.err
+
+    return run
+
+
+def test_it_certifies_a_matrix_from_anywhere(certified, psi, digits, true_delta):
+    facts = certified("data.npy", "psi.npy", "--json")
     truth = true_delta(digits, psi)
     assert facts["delta_lower"] <= truth <= facts["delta"]
     assert facts["delta"] == pytest.approx(truth, rel=1e-7)
@@ -36,42 +49,33 @@ def test_it_certifies_a_matrix_from_anywhere(files, digits, true_delta, capsys):
     assert abs(change) == pytest.approx(facts["delta"], rel=1e-7)
 
 
-def test_its_sentence_names_the_pair(files, capsys):
-    folder, _ = files
-    assert main(["certify", str(folder / "data.npy"), str(folder / "psi.npy")]) == 0
-    assert "attained by points" in capsys.readouterr().out
+def test_its_sentence_names_the_pair(certified):
+    assert "attained by points" in certified("data.npy", "psi.npy")
 
 
-def test_data_sets_have_names(files, capsys):
-    folder, _ = files
-    assert main(["certify", "digits", str(folder / "psi.npy"), "--rows", "90", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["n_points"] == 90
+def test_data_sets_have_names(certified):
+    assert certified("digits", "psi.npy", "--rows", "90", "--json")["n_points"] == 90
 
 
-def test_a_map_that_keeps_every_distance_has_no_worst_pair(files, capsys):
-    folder, _ = files
-    np.save(folder / "same.npy", np.eye(64))
-    arguments = ["certify", str(folder / "data.npy"), str(folder / "same.npy")]
-    assert main(arguments) == 0
-    said = capsys.readouterr().out
+def test_a_map_that_keeps_every_distance_has_no_worst_pair(certified):
+    np.save("same.npy", np.eye(64))
+    said = certified("data.npy", "same.npy")
     assert "every distance is kept" in said
     assert "-1" not in said
-    assert main([*arguments, "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
+    facts = certified("data.npy", "same.npy", "--json")
     assert facts["pair"] is None
     assert facts["delta_lower"] == 0.0
     assert facts["delta"] < 1e-8
 
 
-def test_bad_input_is_one_sentence(files, capsys):
-    folder, psi = files
-    np.save(folder / "narrow.npy", psi[:, :9])
-    np.save(folder / "hole.npy", np.where(psi > 1, np.nan, psi))
-    np.save(folder / "nothing.npy", psi[:0])
-    np.save(folder / "objects.npy", np.array([{}, 1], dtype=object), allow_pickle=True)
-    (folder / "short.npy").write_bytes((folder / "psi.npy").read_bytes()[:-40])
-    (folder / "text.npy").write_text("no array")
-    (folder / "folder.npy").mkdir()
+def test_bad_input_is_one_sentence(certified, psi, tmp_path):
+    np.save("narrow.npy", psi[:, :9])
+    np.save("hole.npy", np.where(psi > 1, np.nan, psi))
+    np.save("nothing.npy", psi[:0])
+    np.save("objects.npy", np.array([{}, 1], dtype=object), allow_pickle=True)
+    (tmp_path / "short.npy").write_bytes((tmp_path / "psi.npy").read_bytes()[:-40])
+    (tmp_path / "text.npy").write_text("no array")
+    (tmp_path / "folder.npy").mkdir()
     words = {
         "narrow.npy": "5 x 9, but the points have 64 columns",
         "hole.npy": "nan in row",
@@ -83,33 +87,24 @@ def test_bad_input_is_one_sentence(files, capsys):
         "missing.npy": "there is no file",
     }
     for name, text in words.items():
-        assert main(["certify", str(folder / "data.npy"), str(folder / name)]) == 2
-        message = capsys.readouterr().err
-        assert text in message
-        assert len(message.strip().splitlines()) == 1
+        assert text in certified("data.npy", name)
 
 
 @pytest.mark.parametrize("neighbors", [0, 90])
-def test_neighbors_that_the_points_do_not_have_are_refused(files, capsys, neighbors):
-    folder, _ = files
-    arguments = ["certify", str(folder / "data.npy"), str(folder / "psi.npy")]
-    assert main([*arguments, "--secants", "neighbors", "--neighbors", str(neighbors)]) == 2
-    assert f"less than the 90 points, not {neighbors}" in capsys.readouterr().err
+def test_neighbors_that_the_points_do_not_have_are_refused(certified, neighbors):
+    options = "--secants", "neighbors", "--neighbors", str(neighbors)
+    said = certified("data.npy", "psi.npy", *options)
+    assert f"less than the 90 points, not {neighbors}" in said
 
 
-def test_values_that_cannot_be_squared_are_refused(files, digits, capsys):
-    folder, _ = files
-    np.save(folder / "huge.npy", digits * 1e200)
-    assert main(["certify", str(folder / "huge.npy"), str(folder / "psi.npy")]) == 2
-    assert "too large to square" in capsys.readouterr().err
+def test_values_that_cannot_be_squared_are_refused(certified, digits):
+    np.save("huge.npy", digits * 1e200)
+    assert "too large to square" in certified("huge.npy", "psi.npy")
 
 
-def test_files_in_the_other_order_are_refused(files, capsys):
-    folder, _ = files
-    assert main(["certify", str(folder / "psi.npy"), str(folder / "data.npy")]) == 2
-    message = capsys.readouterr().err
-    assert "the order is: thalweg certify DATA COMPONENTS" in message
-    assert len(message.strip().splitlines()) == 1
+def test_files_in_the_other_order_are_refused(certified):
+    said = certified("psi.npy", "data.npy")
+    assert "the order is: thalweg certify DATA COMPONENTS" in said
 
 
 def test_arguments_in_the_other_order_are_refused(digits):

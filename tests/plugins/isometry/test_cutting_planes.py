@@ -22,6 +22,24 @@ from thalweg_isometry.rounds import Verdict
 PAIRS = np.array([[0, 1], [0, 3], [2, 4]])
 
 
+def decaying(rows, columns=12):
+    """Points whose features matter less and less."""
+    points = np.random.default_rng(3).standard_normal((rows, columns))
+    return points * np.exp(-np.arange(columns) / 4.0)
+
+
+@pytest.fixture
+def begun(digits, secants_of):
+    """A hinge search, and its state where a run begins."""
+
+    def run(**options):
+        objective = NearIsometry(secants_of(digits[:30], MPI.COMM_SELF), 0.3, 8)
+        solver = HingeSearch(**options)
+        return solver, solver.init(objective, objective.initial_point(0))
+
+    return run
+
+
 def test_a_cut_is_added_once():
     cuts = Cuts().added(PAIRS, np.ones(3), 5).added(PAIRS[1:], np.ones(2), 5)
     np.testing.assert_array_equal(cuts.pairs, PAIRS)
@@ -57,11 +75,8 @@ def test_a_bracket_on_delta_closes_within_its_precision():
         if bracket.closed(0.02):
             break
         tried = bracket.next_delta()
-        bracket = (
-            DeltaBracket(bracket.failed, tried)
-            if tried > 0.31
-            else (DeltaBracket(tried, bracket.served))
-        )
+        served = tried > 0.31
+        bracket = DeltaBracket(*((bracket.failed, tried) if served else (tried, bracket.served)))
     assert bracket.failed <= 0.31 <= bracket.served <= 1.021 * bracket.failed
 
 
@@ -106,10 +121,8 @@ def test_subsets_quadruple():
     assert Separation(secants, 0, None, 1, 0).strides == [1]
 
 
-def test_an_attempt_that_meets_its_cuts_is_not_given_up_for_what_scans_find(digits, secants_of):
-    objective = NearIsometry(secants_of(digits[:30], MPI.COMM_SELF), 0.3, 8)
-    solver = HingeSearch(all_below=0, cuts_per_round=20)
-    state = solver.init(objective, objective.initial_point(0))
+def test_an_attempt_that_meets_its_cuts_is_not_given_up_for_what_scans_find(begun):
+    solver, state = begun(all_below=0, cuts_per_round=20)
     state = state.in_attempt(excesses=(0.3, 0.3, 0.3, 0.3), excesses_at=(20, 60, 100, 140))
     assert solver.out_of_reach(state, 400)
     while state.active_delta > 0.3 or np.isnan(state.active_delta):
@@ -118,19 +131,15 @@ def test_an_attempt_that_meets_its_cuts_is_not_given_up_for_what_scans_find(digi
     assert not solver.out_of_reach(state, 400)
 
 
-def test_an_attempt_is_judged_by_what_its_cuts_lack(digits, secants_of):
-    objective = NearIsometry(secants_of(digits[:30], MPI.COMM_SELF), 0.3, 8)
-    solver = HingeSearch(all_below=0, cuts_per_round=20)
-    state = solver.init(objective, objective.initial_point(0))
+def test_an_attempt_is_judged_by_what_its_cuts_lack(begun):
+    solver, state = begun(all_below=0, cuts_per_round=20)
     state, _ = solver.separate(replace(state, active_delta=0.45))
     assert state.attempt.excesses == (pytest.approx(0.15),)
 
 
-def test_an_attempt_fails_where_all_that_violates_is_a_cut_already(digits, secants_of):
+def test_an_attempt_fails_where_all_that_violates_is_a_cut_already(begun):
     """Its method calls them met, and a scan does not: rounds would go on for ever."""
-    objective = NearIsometry(secants_of(digits[:30], MPI.COMM_SELF), 0.3, 8)
-    solver = HingeSearch(all_below=10**6)
-    state = solver.init(objective, objective.initial_point(0))
+    solver, state = begun(all_below=10**6)
     state = replace(state, psi=0.1 * state.psi).in_attempt(met=True)
     assert solver.separate(state)[1] is Verdict.FAILED
 
@@ -145,34 +154,26 @@ def test_listed_secants_have_no_subsets():
 
 
 @pytest.mark.ranks(1, 2)
-def test_a_search_over_subsets_ends_with_a_certificate_over_all_secants(
-    comm, true_delta, secants_of
-):
-    random = np.random.default_rng(3)
-    points = random.standard_normal((320, 16)) * np.exp(-np.arange(16) / 4.0)
-    objective = NearIsometry(secants_of(points, comm), 0.4, None)
-    result = thalweg.minimize(
-        objective, solver="hinge-lbfgs", smallest_subset=40, all_below=0, cuts_per_round=2000
-    )
+def test_a_search_over_subsets_ends_with_a_certificate_over_all_secants(comm, solve):
+    points = decaying(320, 16)
+    options = {"smallest_subset": 40, "all_below": 0, "cuts_per_round": 2000}
+    result = solve(points, 0.4, comm=comm, **options)
     assert result.status is Status.CONVERGED
-    assert true_delta(points, result.solution) <= 0.4
     assert set(result.trace["points"]) >= {80.0, 320.0}
     if comm.size > 1:
         return
-    plain = thalweg.minimize(objective, solver="hinge-lbfgs", smallest_subset=0)
+    plain = solve(points, 0.4, smallest_subset=0)
     assert abs(len(result.solution) - len(plain.solution)) <= 1
 
 
-def test_attempts_that_end_at_their_limit_are_noted(digits, secants_of):
-    objective = NearIsometry(secants_of(digits[:30], MPI.COMM_SELF), 0.05, 4)
-    result = thalweg.minimize(objective, solver="nile-pro", limit=30, sweep=10)
+def test_attempts_that_end_at_their_limit_are_noted(digits, solve):
+    result = solve(digits[:30], 0.05, 4, "nile-pro", limit=30, sweep=10)
     assert result.status is Status.TARGET_NOT_REACHED
     assert any("limit of 30 inner iterations" in note for note in result.notes)
 
 
-def test_the_rank_that_failed_is_noted_as_an_observation(digits, secants_of):
-    objective = NearIsometry(secants_of(digits[:40], MPI.COMM_SELF), 0.3, None)
-    result = thalweg.minimize(objective, solver="hinge-lbfgs", max_evaluations=40)
+def test_the_rank_that_failed_is_noted_as_an_observation(digits, solve):
+    result = solve(digits[:40], 0.3, max_evaluations=40)
     rank = result.metrics["rank"]
     assert any(f"no attempt at rank {rank - 1} or below" in note for note in result.notes)
     assert any("option 'max_evaluations'" in note for note in result.notes)
@@ -182,7 +183,7 @@ def test_the_rank_that_failed_is_noted_as_an_observation(digits, secants_of):
 def test_a_run_that_is_stopped_within_a_scan_ends_at_the_same_bits(
     comm, secants_of, tmp_path, monkeypatch
 ):
-    points = np.random.default_rng(3).standard_normal((900, 12)) * np.exp(-np.arange(12) / 4.0)
+    points = decaying(900)
     workers = comm.size * secants_of(points, comm).threads
     monkeypatch.setattr("thalweg_isometry.cutting_planes.PART", 0.4e6 / workers)
     folder = comm.bcast(tmp_path / "checkpoints")
@@ -209,7 +210,7 @@ def test_a_run_that_is_stopped_within_a_scan_ends_at_the_same_bits(
 
 
 def test_a_scan_ends_with_the_part_that_finds_a_violated_secant(comm, secants_of, monkeypatch):
-    points = np.random.default_rng(3).standard_normal((5000, 12)) * np.exp(-np.arange(12) / 4.0)
+    points = decaying(5000)
     monkeypatch.setattr("thalweg_isometry.cutting_planes.PART", 6e6)
     scans = []
 
@@ -240,7 +241,7 @@ def test_a_scan_ends_with_the_part_that_finds_a_violated_secant(comm, secants_of
 def test_a_search_that_scans_in_parts_ends_as_one_that_does_not(
     comm, secants_of, monkeypatch, solver, size, part
 ):
-    points = np.random.default_rng(3).standard_normal((size, 12)) * np.exp(-np.arange(12) / 4.0)
+    points = decaying(size)
 
     def run():
         objective = NearIsometry(secants_of(points, comm), 0.4, None)
@@ -260,7 +261,7 @@ def test_a_search_that_scans_in_parts_ends_as_one_that_does_not(
 def test_what_a_run_returns_is_not_scanned_again_for_its_certificate(
     comm, secants_of, true_delta, tmp_path, monkeypatch
 ):
-    points = np.random.default_rng(3).standard_normal((600, 12)) * np.exp(-np.arange(12) / 4.0)
+    points = decaying(600)
     folder = comm.bcast(tmp_path / "checkpoints")
 
     def run(**options):

@@ -152,11 +152,9 @@ def test_descent_stops_where_it_is_told():
     near = descend(valley, start, goal=0.5, enough=0.0, patience=500, evaluations=500)
     assert near.met
     assert near.measure <= 0.5
-    assert (
-        descend(valley, start, goal=1e-8, enough=1e-16, patience=500, evaluations=500).measure
-        <= 1e-8
-    )
-    assert not descend(valley, start, goal=1e-8, enough=1e-16, patience=500, evaluations=5).met
+    options = {"goal": 1e-8, "enough": 1e-16, "patience": 500}
+    assert descend(valley, start, evaluations=500, **options).measure <= 1e-8
+    assert not descend(valley, start, evaluations=5, **options).met
 
 
 def test_descent_gives_up_what_is_out_of_reach():
@@ -233,6 +231,11 @@ def test_a_projection_turned_towards_a_secant_shortens_it_less():
     assert np.linalg.norm(avoiding(rows, outside, 0.1) @ outside) > 0.0
 
 
+def assert_directions(found, rows):
+    expected = np.linalg.svd(rows)[2]
+    np.testing.assert_allclose(np.abs((found[:8] * expected[:8]).sum(axis=1)), 1.0, atol=1e-9)
+
+
 @pytest.mark.ranks(1, 3)
 def test_the_directions_of_listed_secants_are_of_all_of_them(comm, digits, secants_of):
     pairs = np.stack([np.arange(40), np.arange(40) + 45], axis=1)
@@ -241,8 +244,7 @@ def test_the_directions_of_listed_secants_are_of_all_of_them(comm, digits, secan
     found = secant_directions(secants, most_points=2)
     v = digits[pairs[:, 0]] - digits[pairs[:, 1]]
     v /= np.linalg.norm(v, axis=1)[:, None]
-    expected = np.linalg.svd(np.sqrt(weights)[:, None] * v)[2]
-    np.testing.assert_allclose(np.abs((found[:8] * expected[:8]).sum(axis=1)), 1.0, atol=1e-9)
+    assert_directions(found, np.sqrt(weights)[:, None] * v)
 
 
 @pytest.mark.ranks(1, 2)
@@ -251,8 +253,7 @@ def test_directions_over_points_are_of_the_secants_of_some_of_them(comm, digits,
     some = digits[::3]
     i, j = np.triu_indices(len(some), 1)
     v = some[i] - some[j]
-    expected = np.linalg.svd(v / np.linalg.norm(v, axis=1)[:, None])[2]
-    np.testing.assert_allclose(np.abs((found[:8] * expected[:8]).sum(axis=1)), 1.0, atol=1e-9)
+    assert_directions(found, v / np.linalg.norm(v, axis=1)[:, None])
 
 
 @pytest.mark.ranks(2)

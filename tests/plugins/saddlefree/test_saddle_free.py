@@ -1,4 +1,6 @@
-"""Saddle-free steps: escape, monotony, ranks, resumption, and what is refused."""
+"""Saddle-free steps: escape, monotony, refusals; and ranks and resumption of both solvers."""
+
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from thalweg.result import Status
 from thalweg.testing import check_solver
 from thalweg_saddlefree.curvature_choice import gains_after, in_order_of_gain
 from thalweg_saddlefree.functions import build
+from thalweg_saddlefree.hessian_free import HessianFree
 from thalweg_saddlefree.networks.autoencoder import build_autoencoder
 from thalweg_saddlefree.networks.deep_linear import build_deep_linear
 from thalweg_saddlefree.saddle_free import SaddleFree
@@ -137,7 +140,9 @@ def test_steps_and_resumption_keep_the_rules(comm):
     check_solver(SaddleFree, Distributed(comm), Distributed(comm).initial_point(3), decreasing=True)
     objective = autoencoder(comm)
     x = objective.initial_point(0)
-    check_solver(lambda: SaddleFree(curvature_rows=30), objective, x, steps=3, decreasing=True)
+    for kind, rows in ((SaddleFree, 30), (partial(HessianFree, steps=20), 50)):
+        make = partial(kind, curvature_rows=rows)
+        check_solver(make, objective, x, steps=3, decreasing=True)
 
 
 def autoencoder(comm):
@@ -146,12 +151,18 @@ def autoencoder(comm):
 
 
 @pytest.mark.ranks(2, 3)
-@pytest.mark.parametrize("rows", [None, 60])
-def test_twenty_iterates_agree_with_those_of_one_rank(comm, rows):
+@pytest.mark.parametrize(
+    "solver",
+    [
+        SaddleFree(steps=15),
+        SaddleFree(curvature_rows=60, steps=15),
+        HessianFree(curvature_rows=60, steps=20),
+    ],
+)
+def test_twenty_iterates_agree_with_those_of_one_rank(comm, solver):
     points = []
     for here in (comm, MPI.COMM_SELF):
         objective = autoencoder(here)
-        solver = SaddleFree(curvature_rows=rows, steps=15)
         state = solver.init(objective, objective.initial_point(0))
         path = []
         for _ in range(20):

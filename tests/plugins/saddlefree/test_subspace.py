@@ -22,11 +22,18 @@ from thalweg_saddlefree.networks.mlp import build_mlp
 from thalweg_saddlefree.subspace.model import SubspaceModel
 from thalweg_saddlefree.subspace.solver import FIRST_STEPS, LONG, SubspaceSaddleFree
 
+IMAGES = load_digits().data[:60, 20:36] / 16.0
 
-def autoencoder(comm, rows=60, **options):
-    values = load_digits().data[:rows, 20:36] / 16.0
-    data = Dataset.from_array(values, comm=comm)
-    return build_autoencoder(data, comm, layers=[16, 9, 4], output="sigmoid", **options)
+
+def autoencoder(comm, values=IMAGES, **options):
+    data, options = Dataset.from_array(values, comm=comm), {"output": "sigmoid", **options}
+    return build_autoencoder(data, comm, layers=[16, 9, 4], **options)
+
+
+def stepped(solver, state, count):
+    for _ in range(count):
+        state = solver.step(state)
+    return state
 
 
 def small_model(curvature, slopes, gauss_newton=True):
@@ -203,24 +210,13 @@ def with_batches_of(batch, problem, **options):
 
 
 def test_batches_grow_where_noise_asks_and_not_else():
-    values = load_digits().data[:60, 20:36] / 16.0
-    for rows, grows in ((np.repeat(values[:1], 60, axis=0), False), (values, True)):
-        problem = build_autoencoder(
-            Dataset.from_array(rows, comm=MPI.COMM_SELF),
-            MPI.COMM_SELF,
-            layers=[16, 9, 4],
-            output="sigmoid",
-        )
-        solver, state = with_batches_of(10, problem)
-        for _ in range(60):
-            state = solver.step(state)
+    for rows, grows in ((np.repeat(IMAGES[:1], 60, axis=0), False), (IMAGES, True)):
+        problem = autoencoder(MPI.COMM_SELF, rows)
+        state = stepped(*with_batches_of(10, problem), 60)
         assert (state.batch_rows > 10) == grows, state.batch_rows
         assert state.noisy == grows
     for options, rows in (({"growth": 1.0}, 10), ({"largest_batch": 15}, 15)):
-        solver, state = with_batches_of(10, problem, **options)
-        for _ in range(60):
-            state = solver.step(state)
-        assert state.batch_rows == rows
+        assert stepped(*with_batches_of(10, problem, **options), 60).batch_rows == rows
 
 
 def test_the_damping_follows_every_first_step_until_a_prediction_fails():
@@ -256,17 +252,9 @@ def test_the_damping_does_not_fall_where_it_means_nothing():
 
 
 def test_a_step_that_the_next_batch_shows_to_be_far_too_long_is_taken_back():
-    values = load_digits().data[:60, 20:36] / 16.0
-    problem = build_autoencoder(
-        Dataset.from_array(values, comm=MPI.COMM_SELF),
-        MPI.COMM_SELF,
-        layers=[16, 9, 4],
-        activation="linear",
-        output="linear",
-    )
+    problem = autoencoder(MPI.COMM_SELF, activation="linear", output="linear")
     solver, state = with_batches_of(20, problem)
-    for _ in range(4):
-        state = solver.step(state)
+    state = stepped(solver, state, 4)
     start, last, damping = state.x - state.last, 10.0 * state.last, state.damping
     wild = replace(state, x=start + last, last=last, in_use=None, settled=True)
     state = solver.step(wild)  # the fifth, which is compared
@@ -278,8 +266,7 @@ def test_a_step_that_the_next_batch_shows_to_be_far_too_long_is_taken_back():
 
 def test_a_step_into_saturated_units_is_taken_back():
     solver, state = with_batches_of(20, autoencoder(MPI.COMM_SELF))
-    for _ in range(4):
-        state = solver.step(state)
+    state = stepped(solver, state, 4)
     good, start = state.value, state.x - state.last
     # Both layers' units saturate, so that no slope along the step is left.
     last = state.last + 1e3
