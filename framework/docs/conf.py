@@ -90,7 +90,7 @@ def _pages() -> None:
     _index("guides", "Guides", names)
     for module in MODULES:
         _api(module)
-    _index("api", "Interface of Python", [f"api/{module}" for module in MODULES])
+    _index("api", "Python API", [f"api/{module}" for module in MODULES])
     _benchmarks()
 
 

@@ -86,9 +86,9 @@ def embedding(
         objective.note(note)
     if components > 1:
         objective.note(
-            f"the affinities fall into {components} components, for which the divergence has no "
-            f"minimum; a uniform affinity of {UNIFORM_SHARE:.0%} of the total, on {LINKS} pairs "
-            "per point, ties them together and is part of the objective"
+            f"the neighbor graph has {components} disconnected parts, whose distance in the map is "
+            f"arbitrary; weak links, {UNIFORM_SHARE:.0%} of the weight on {LINKS} pairs per point, "
+            "hold them together and are part of the objective"
         )
     return objective
 

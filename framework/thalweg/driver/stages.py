@@ -141,9 +141,9 @@ class Stages:
         if self.left and self.schedule is not None:
             name, values = self._homotopy.homotopy_name, self.schedule.values
             notes.append(
-                f"the run ended at {name} = {values[self.at.stage]:g}, in stage "
-                f"{self.at.stage + 1} of {len(values)}: its objective is that of this {name}, "
-                f"not of {values[-1]:g}"
+                f"stopped before the last stage ({self.at.stage + 1} of {len(values)}), at {name} "
+                f"= {values[self.at.stage]:g} instead of {values[-1]:g}: the result is unfinished; "
+                "raise the limit, or resume the run"
             )
         if self.at.cut:
             notes.append("the stages before the last ended early, to leave it a share of the limit")

@@ -14,7 +14,9 @@ class Status(Enum):
 
     RUNNING = "the run is under way"
     SMALL_GRADIENT = "converged: the gradient norm is at most the tolerance"
-    SMALL_DECREASE = "converged: the last iterations lowered the objective by at most the tolerance"
+    SMALL_DECREASE = (
+        "converged: the objective fell by less than the tolerance in the last iterations"
+    )
     CONVERGED = "converged: the solver's own criterion is met"
     PRECISION_LIMIT = "converged: no step lowers the objective any further in floating point"
     NOISE_LIMIT = "stopped: no step lowers the objective by more than the error of its values"

@@ -11,6 +11,7 @@ from typing import Any
 
 from thalweg.errors import InputError
 from thalweg.plugins import ObjectiveSpec, PhaseEstimate, Problem, peaks, plugins
+from thalweg.plugins.estimates import PROCESS_BYTES
 from thalweg.workbench.config import Method, read_configuration
 from thalweg.workbench.readers.load import data_shape
 from thalweg.workbench.report import format_table
@@ -60,6 +61,11 @@ class Plan:
         if memory <= available:
             fits = f"A {run} on {ranks:,} ranks fits into {_gib(available)} per rank"
             return f"{fits}: it would take {most}."
+        if available < PROCESS_BYTES:
+            return (
+                f"no {run} fits into {_gib(available)} per rank: Python and the libraries alone "
+                f"take {_gib(PROCESS_BYTES)}; give each rank more memory"
+            )
         enough = self._sufficient_ranks(available)
         change = f"use {enough:,} ranks, or" if enough else "no number of ranks helps:"
         return (

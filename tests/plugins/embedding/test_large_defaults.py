@@ -49,7 +49,7 @@ def test_a_map_whose_affinities_fall_apart_has_a_minimum():
     corners = np.repeat(np.eye(4), 30, axis=0)
     data = Dataset.from_array(1000.0 * corners + generator.normal(size=(120, 4)))
     objective = t_sne(data, data.comm, perplexity=5.0, repulsion="exact")
-    assert "fall into 4 components" in objective.notes[0]
+    assert "has 4 disconnected parts" in objective.notes[0]
     inside, directions = generator.normal(size=(120, 2)), corners @ generator.normal(size=(4, 2))
     near, far = (objective.value(inside + distance * directions) for distance in (1e4, 1e6))
     # A hundredth of the attraction, most of it between components, holds these: it grows with
