@@ -307,7 +307,8 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
                 f"X has {X.layout.columns} features, but KDAC is expecting {self.n_features_in_} "
                 "features as input"
             )
-        return np.asarray((X - self.mean_) @ self.components_of(self.alternatives_[alternative]).T)
+        chosen = self.alternatives_[self._number(alternative)]
+        return np.asarray((X - self.mean_) @ self.components_of(chosen).T)
 
     def predict(self, X: Any, alternative: int = 0) -> np.ndarray:
         """Clusters of samples, old or new, in an alternative, shape ``(n_samples,)``.
@@ -316,8 +317,17 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         of k-means.  With local scaling it is the cluster of the nearest sample.
         """
         check_is_fitted(self)
-        sigma = self.alternatives_[alternative].measures["sigma"]
+        sigma = self.alternatives_[self._number(alternative)].measures["sigma"]
         return self._predictors[alternative].predict(self.transform(X, alternative) / sigma)
+
+    def _number(self, alternative: Any) -> int:
+        """The number of an alternative, where there is one."""
+        count = len(self.alternatives_)
+        if not isinstance(alternative, int | np.integer) or not -count <= alternative < count:
+            raise InputError(
+                f"alternative must be an integer from 0 to {count - 1}, not {alternative!r}"
+            )
+        return int(alternative)
 
     # -- what comes in ---------------------------------------------------------------------
 
@@ -364,7 +374,10 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             raise InputError(
                 "KDAC requires y to be passed, but the target y is None: it is the clustering given"
             )
-        y = np.asarray(y)
+        try:
+            y = np.asarray(y)
+        except ValueError as error:
+            raise InputError(f"y must have one label per row: {error}") from error
         columns = [y] if y.ndim <= 1 else [y[:, c] for c in range(y.shape[1])]
         layout = dataset.layout
         if y.ndim == 0 or len(y) not in (layout.rows, layout.local_rows):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,9 +82,10 @@ def minimize(
     NumericalError, KeyboardInterrupt
         The objective is not finite at the starting point; Ctrl-C, and no checkpoints.
     """
-    comm, folder = objective.comm, None if checkpoint is None else Path(checkpoint)
+    comm = objective.comm
     with raise_on_all_ranks(comm):
-        seed = _checked_seed(seed, callback, checkpoint)
+        seed = _checked_seed(seed, callback, homotopy, checkpoint)
+        folder = None if checkpoint is None else Path(checkpoint)
         algorithm, stop = method_of_call(objective, solver, preconditioner, options, seed)
     parts = type(algorithm), type(algorithm.preconditioner)
     what = (*parts, seed, stop, homotopy, folder, resume, x0 is None, options)
@@ -94,15 +96,18 @@ def minimize(
         return run(stop=stop, callbacks=callbacks, resume=resume, progress=progress)
 
 
-def _checked_seed(seed: int, callback: Any, checkpoint: Any) -> int:
+def _checked_seed(seed: int, callback: Any, homotopy: Any, checkpoint: Any) -> int:
     """The seed, where these arguments of a call can be used."""
     if callback is not None and not callable(callback):
         kind = type(callback).__name__
         raise InputError(
             f"callback must be a function of one argument, or None, not of type {kind}"
         )
-    if checkpoint == "":  # which as a path is the current folder
-        raise InputError("checkpoint must be the name of a folder, or None, not ''")
+    if not isinstance(homotopy, HomotopySchedule | None):
+        raise InputError(f"homotopy must be a HomotopySchedule, or None, not {homotopy!r}")
+    # As a path, the empty name is the current folder.
+    if checkpoint == "" or not isinstance(checkpoint, str | os.PathLike | None):
+        raise InputError(f"checkpoint must be the name of a folder, or None, not {checkpoint!r}")
     return int(SEED.check(seed, "minimize"))
 
 

@@ -50,6 +50,8 @@ def test_a_misspelled_name_is_refused(problem):
         ({"preconditioner": {"name": "identity"}}, "must be a name or a Preconditioner object"),
         ({"solver": 3}, "solver must be a name or a Solver object, not 3"),
         ({"checkpoint": ""}, "checkpoint must be the name of a folder, or None, not ''"),
+        ({"checkpoint": 3}, "checkpoint must be the name of a folder, or None, not 3"),
+        ({"homotopy": 3}, "homotopy must be a HomotopySchedule, or None, not 3"),
         ({"seed": "one"}, "option 'seed' of minimize must be an integer, not 'one'"),
         ({"seed": -1}, "option 'seed' of minimize must be at least 0, not -1"),
         ({"seed": None}, "option 'seed' of minimize must be an integer, not None"),

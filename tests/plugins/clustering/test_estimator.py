@@ -65,6 +65,10 @@ def test_fit_finds_the_alternative_and_predict_agrees_with_it(views):
     assert nmi(model.predict(points[~old]), truth[~old]) > 0.95
     copied = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copied.predict(points), model.predict(points))
+    for method in (model.predict, model.transform):
+        for wrong in (1, -2, "a", 0.0):
+            with pytest.raises(InputError, match="an integer from 0 to 0, not"):
+                method(points, alternative=wrong)
     far = points[:2] + 1e4  # no similarity is left: the nearest row decides
     assert set(model.predict(far)) <= {0, 1}
     again = KDAC(**SETTINGS).fit(points[old], given[old])
@@ -340,6 +344,8 @@ def test_a_clustering_given_is_required(views):
         KDAC().fit(points, np.zeros(60))
     with pytest.raises(ValueError, match="inconsistent"):
         KDAC().fit(points, given[:-1])
+    with pytest.raises(InputError, match="must have one label per row"):
+        KDAC().fit(points, [[0], [1, 2]] * 30)
     assert len(KDAC(2, task="unsupervised").fit(points).labels_) == 60
 
 

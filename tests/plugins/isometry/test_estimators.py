@@ -214,6 +214,12 @@ def test_partial_fit_takes_classes_and_a_given_rank(digits):
         fitted.partial_fit(digits[:5])
 
 
+def test_weights_must_be_numbers(digits):
+    pairs = np.stack([np.arange(10), np.arange(1, 11)], axis=1)
+    with pytest.raises(InputError, match="the weights of pairs must be numbers"):
+        NearIsometricEmbedding(delta=0.5).fit(digits[:20], pairs=pairs, weights=["a"] * 10)
+
+
 def test_a_data_frame_is_an_array(digits):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(digits[:30], columns=[f"pixel {k}" for k in range(64)])

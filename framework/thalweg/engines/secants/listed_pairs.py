@@ -89,7 +89,10 @@ def checked_pairs(
             f"the pairs must be numbers of the {layout.rows} points, from 0 on, not {wrong}"
         )
     if weights is not None:
-        weights = np.asarray(weights, dtype=float)
+        try:
+            weights = np.asarray(weights, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the weights of pairs must be numbers: {error}") from error
         if weights.shape != (len(pairs),):
             raise InputError(
                 f"there must be a weight for each of {len(pairs)} pairs, not weights of shape "
