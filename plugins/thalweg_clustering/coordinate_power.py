@@ -43,17 +43,14 @@ def coordinate_power_smallest(
         x = guess[:, index] + noise[:, index]
         x = x - known @ (known.T @ x)
         x = x / np.linalg.norm(x)
-        deflated = np.ascontiguousarray(shifted - (known * _rayleigh(shifted, known)) @ known.T)
+        rayleigh = np.einsum("ij,ij->j", known, shifted @ known)
+        deflated = np.ascontiguousarray(shifted - (known * rayleigh) @ known.T)
         x = _iterate(deflated, x, step, 0.1 * float(tolerance), int(sweeps))
         x = x - known @ (known.T @ x)
         found[:, index] = x / np.linalg.norm(x)
     # Rayleigh-Ritz puts the vectors in order and removes what deflation left over.
     frame = np.linalg.qr(found)[0]
     return np.asarray(frame @ np.linalg.eigh(frame.T @ matrix @ frame)[1])
-
-
-def _rayleigh(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    return np.einsum("ij,ij->j", vectors, matrix @ vectors)
 
 
 def _largest_eigenvalue(matrix: np.ndarray) -> float:

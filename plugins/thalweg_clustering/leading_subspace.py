@@ -86,8 +86,8 @@ def iterative_leading(
         if basis.shape[1] + block > depth * block:
             # Restart from the Ritz vectors and the directions that led to them.
             memory = vectors if previous is None else np.hstack([vectors, previous])
-            coefficients = _inner(layout, basis, memory)
-            frame = agreed(layout.comm, _small_orthonormal(coefficients))
+            frame, values, _ = np.linalg.svd(_inner(layout, basis, memory), full_matrices=False)
+            frame = agreed(layout.comm, frame[:, values > 1e-10 * values[0]])
             basis, images = basis @ frame, images @ frame
         previous = vectors
         fresh = _orthonormalized(layout, residual[:, norms > 1e-3 * tolerance * scale], basis)
@@ -170,8 +170,3 @@ def _orthonormalized(layout: Layout, block: np.ndarray, against: np.ndarray | No
         kept = values > 1e-12 * values[-1] if values[-1] > 0 else values > np.inf
         block = (block / scale) @ (vectors[:, kept] / np.sqrt(values[kept]))
     return block
-
-
-def _small_orthonormal(matrix: np.ndarray) -> np.ndarray:
-    u, values, _ = np.linalg.svd(matrix, full_matrices=False)
-    return u[:, values > 1e-10 * values[0]]

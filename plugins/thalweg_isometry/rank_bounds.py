@@ -63,7 +63,7 @@ def _alon(
     if delta >= 1.0 or k < 2:
         return np.ones_like(total)
     mean = total / k
-    s = _shifts(delta)[:, None]
+    s = np.linspace(-delta, delta, 101)[:, None]
     # Between two shifts the ratio is at least this with the better value of each part.
     low, high = s[:-1], s[1:]
     least = np.where((low < 0) & (high > 0), 0.0, np.minimum(low**2, high**2))
@@ -73,10 +73,6 @@ def _alon(
     ratio = (1.0 + low) * mean / np.maximum(norm, 1e-300)
     # tr B = (1 + s) sum D / 2k and ||B||_F <= norm / 2: the halves cancel.
     return np.asarray((ratio**2).min(axis=0))
-
-
-def _shifts(delta: float) -> np.ndarray:
-    return np.linspace(-delta, delta, 101)
 
 
 def rank_lower_bound(points: np.ndarray, delta: float, most: int = 400) -> int:

@@ -206,7 +206,9 @@ class SaddleFree(Solver[SaddleFreeState]):
             damping = self.damping
         if damping is None:
             damping = 1e-2 * solver.largest()
-        floor = self._floor(solver)
+        floor = self.least_damping or 0.0
+        if self.damping != 0.0 and self.least_damping is None:
+            floor = FLOOR * solver.largest()
         damping = max(damping, self.least_damping or 0.0)
         trials = Trials(state, slices)
         search = StepSearch(state, trials, solver, metric, floor)
@@ -275,11 +277,6 @@ class SaddleFree(Solver[SaddleFreeState]):
         if not mean > 0:
             return 1.0
         return np.asarray((squares / mean + METRIC_FLOOR) ** (-0.5 * self.exponent))
-
-    def _floor(self, solver: AbsoluteSolver) -> float:
-        if self.damping == 0.0 or self.least_damping is not None:
-            return self.least_damping or 0.0
-        return FLOOR * solver.largest()
 
     def _left_stationary_point(self, state: SaddleFreeState, slices: Slices) -> SaddleFreeState:
         """At a zero gradient: follow the most negative Ritz vector, or end if there is none."""

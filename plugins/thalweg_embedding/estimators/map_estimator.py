@@ -32,10 +32,6 @@ from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 
 
-def _extends(estimator: MapEstimator) -> bool:
-    return places_new_points(estimator) and estimator.metric != "precomputed"
-
-
 @estimator
 class MapEstimator(MapTransformer):
     """Base of the estimators of maps that attract neighbors and repel others.
@@ -195,7 +191,7 @@ class MapEstimator(MapTransformer):
         self._placed = self._new_points(dataset, objective, result.x)
         result.warn_unless_converged()
 
-    @available_if(_extends)
+    @available_if(lambda model: places_new_points(model) and model.metric != "precomputed")
     def partial_fit(self, X: Any, y: Any = None) -> MapEstimator:
         """Embed the rows of X together with those fitted before, from where these are.
 
