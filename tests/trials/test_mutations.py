@@ -67,7 +67,7 @@ LEFT_OUT = {
 HARMLESS: dict[tuple[str, str], str] = {
     (
         "plugins/thalweg_clustering/ism.py",
-        "if shift < 0.002 * float(np.abs(state.phi).max()):",
+        "if shift < 0.002 * float(np.abs(phi).max()):",
     ): "a shift that small changes the speed of the last steps, not where they lead",
     (
         "framework/thalweg/parallel/layout.py",
@@ -91,15 +91,11 @@ HARMLESS: dict[tuple[str, str], str] = {
     ): "any number above all eigenvalues serves",
     (
         "plugins/thalweg_embedding/pairwise_embedding.py",
-        "rows -= self.layout.random_normal(0, START_SCALE)",
+        "return x - self.layout.random_normal(0, START_SCALE)",
     ): "random numbers of the opposite sign, as good",
     (
-        "plugins/thalweg_clustering/ism.py",
-        "if state.shift < 0.002 * float(np.abs(state.phi).max()):",
-    ): "a shift that falls by quarters is dropped a little sooner, where it hardly counts",
-    (
         "plugins/thalweg_clustering/leading_subspace.py",
-        "return u[:, values > 2e-10 * values[0]]",
+        "frame = agreed(layout.comm, frame[:, values > 2e-10 * values[0]])",
     ): "any share between rounding and the directions that matter serves",
     (
         "plugins/thalweg_isometry/cutting_planes.py",
