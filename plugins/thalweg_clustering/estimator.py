@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
 from thalweg.interfaces import Solver
 from thalweg.parallel import collective_call, job_threads, raise_on_all_ranks, shared_seed
-from thalweg.plugins import Option, check_parameters, declared_options
+from thalweg.plugins import Option, check_parameters, declared_options, estimator
 from thalweg_clustering.alternatives import Alternative, choose_clusters, find_alternatives
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kernels import KernelFunction
@@ -33,7 +33,7 @@ EXPECTED_FAILURES = {
 NAMES = {"n_clusters": "clusters", "n_components": "components", "random_state": "seed"}
 
 
-@dataclass(eq=False, repr=False)
+@estimator
 class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     """Alternative clustering: clusters of high quality unlike the clusterings given.
 
@@ -158,6 +158,9 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     >>> bool(max(np.mean(other == color), np.mean(other != color)) > 0.9)
     True
     """
+
+    _first = ("n_clusters", "n_components", "n_alternatives", "sigma", "lambda_", "tuning",
+              "random_state", "n_jobs", "max_iter", "verbose")  # fmt: skip
 
     n_clusters: int | str | None = None
     n_components: int | str | None = None
