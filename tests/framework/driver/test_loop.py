@@ -92,7 +92,7 @@ def test_homotopy_visits_each_value_and_ends_at_the_last(comm, bowl, heavy_ball)
     assert result.notes == ()
     stopped = {"homotopy": schedule, "callback": lambda at: at.iteration == 3}
     early = thalweg.minimize(bowl(comm), solver=heavy_ball(), **stopped)
-    assert "ended at lambda = 4, in stage 1 of 3: its objective is that" in early.notes[0]
+    assert "stopped before the last stage (1 of 3), at lambda = 4 instead" in early.notes[0]
     assert early.stages_left == 2
     assert math.isnan(early.wanted_objective)
 
