@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.engines.hessian import HessianProduct
-from thalweg.engines.laplacian import AttractiveLaplacian, Relocation, RowMatrix
+from thalweg.engines.laplacian import AttractiveLaplacian
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
 from thalweg.interfaces import Homotopy, Objective
@@ -30,6 +30,7 @@ from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.pair_sum import PairSum
 from thalweg_embedding.preconditioners.diagonal import PartialHessianDiagonal
 from thalweg_embedding.preconditioners.partial_hessian import RepulsiveBlocks
+from thalweg_embedding.relocation import Relocation, RowMatrix
 from thalweg_embedding.start import Start
 
 #: Below this the sum of an exponential repulsion is computed again, shifted.

@@ -8,7 +8,6 @@ import numpy as np
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.engines.laplacian import Relocation
 from thalweg.errors import InputError
 from thalweg.numerics import principal_components as projected
 from thalweg.parallel import Layout, any_over_ranks, sum_over_ranks
@@ -16,6 +15,7 @@ from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.defaults import START_SCALE
 from thalweg_embedding.eigenmaps.eigenmaps_from_data import laplacian_eigenmaps
+from thalweg_embedding.relocation import Relocation
 
 #: Deviations from the mean beyond which a principal component is an outlier's.
 FAR = 10.0

@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.data import Dataset
-from thalweg.engines.laplacian import Relocation
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, sum_over_ranks
 from thalweg_embedding.affinities.coarse_cells import CoarseCells
@@ -29,6 +28,7 @@ from thalweg_embedding.defaults import DENSE_LIMIT, NEIGHBORS_PER_PERPLEXITY, PE
 from thalweg_embedding.memory_estimate import require_room_for_dense
 from thalweg_embedding.options import AffinityOptions
 from thalweg_embedding.pairs import decomposition
+from thalweg_embedding.relocation import Relocation
 
 #: Rows of a rank, relative to its share, beyond which rows stay on the ranks that they came to.
 MAX_IMBALANCE = 1.5

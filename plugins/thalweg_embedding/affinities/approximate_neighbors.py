@@ -20,7 +20,6 @@ import numpy as np
 import threadpoolctl
 from numba import njit
 
-from thalweg.engines.laplacian import Relocation
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.parallel import (
     MPI,
@@ -35,6 +34,7 @@ from thalweg.parallel import (
     sum_over_ranks,
 )
 from thalweg_embedding.affinities.coarse_cells import CoarseCells
+from thalweg_embedding.relocation import Relocation
 
 #: Nearest cells whose ranks get a copy of a row, and most such ranks.
 NEAREST_CELLS, COPIES = 8, 2

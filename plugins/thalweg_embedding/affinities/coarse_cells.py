@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thalweg.engines.laplacian import Relocation
 from thalweg.errors import InputError
 from thalweg.numerics import lloyd
 from thalweg.parallel import MPI, Layout, max_over_ranks, raise_on_all_ranks, sum_large
+from thalweg_embedding.relocation import Relocation
 
 #: Cells for each rank, and rows of the sample for each cell.
 CELLS, SAMPLED = 16, 32

@@ -6,9 +6,10 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
-from thalweg.engines.laplacian import Relocation, component_labels
+from thalweg.engines.laplacian import component_labels
 from thalweg.parallel import Layout, rows_at, sum_over_ranks
 from thalweg_embedding.affinities.symmetric import Weights, transposed
+from thalweg_embedding.relocation import Relocation
 
 #: Share of the uniform affinity that ties components together, and pairs per point that carry it.
 UNIFORM_SHARE, LINKS = 0.01, 5

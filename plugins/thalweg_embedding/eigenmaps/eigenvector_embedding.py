@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 
-from thalweg.engines.laplacian import RowMatrix
 from thalweg.interfaces import Capability, Objective
 from thalweg.parallel import Array, Layout, sketch, sum_over_ranks
+from thalweg_embedding.relocation import RowMatrix
 
 
 class SmallestEigenvectors(Capability):

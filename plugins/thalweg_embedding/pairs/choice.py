@@ -7,7 +7,6 @@ import math
 import numpy as np
 import scipy.sparse
 
-from thalweg.engines.laplacian import Relocation
 from thalweg.errors import InputError
 from thalweg.parallel import Layout
 from thalweg_embedding.affinities.symmetric import Weights
@@ -17,6 +16,7 @@ from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.grid_pairs import GridPairs
 from thalweg_embedding.pairs.neighbor_pairs import NeighborPairs
 from thalweg_embedding.pairs.pair_sum import PairSum
+from thalweg_embedding.relocation import Relocation
 
 
 def attractive_sum(

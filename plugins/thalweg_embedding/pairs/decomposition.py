@@ -15,10 +15,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from thalweg.engines.laplacian import Relocation
 from thalweg.parallel import MPI, Layout, RowRoutes, kernel, sum_over_ranks
 from thalweg_embedding.defaults import SLAB_ROWS
 from thalweg_embedding.pairs.pencils import grid_shape
+from thalweg_embedding.relocation import Relocation
 
 #: Share of the ranks' load that counts by width of their slabs, which is the mesh's, the rest by
 #: points: a rank has at most 4/3 of its share of the points, and four times that of the mesh.

@@ -26,8 +26,8 @@ import numpy as np
 import scipy.sparse
 from numba import njit, prange
 
-from thalweg.engines.laplacian import Relocation
 from thalweg.parallel import Array, Layout, RowExchange, RowPlan, kernel, sum_over_ranks
+from thalweg_embedding.relocation import Relocation
 
 #: Added to squared radii in the map, in map units, and relative to the mean in the data.
 EPSILON, SMALLEST = 1e-2, 1e-12

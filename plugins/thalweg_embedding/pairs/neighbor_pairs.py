@@ -8,13 +8,13 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse
 
-from thalweg.engines.laplacian import Relocation
 from thalweg.parallel import Array, Layout, RowExchange, RowPlan, sum_over_ranks
 from thalweg_embedding.pairs import neighbor_loops
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.functions import CompiledFunction, PairFunction
 from thalweg_embedding.pairs.pair_sum import PairSum, SecondOrder
 from thalweg_embedding.pairs.specialize import specialize
+from thalweg_embedding.relocation import Relocation
 
 #: Relative error of a total in single precision.
 SINGLE_ERROR = 2e-7

@@ -11,6 +11,7 @@ from thalweg.engines.hessian import HessianDiagonal
 from thalweg.engines.laplacian import AttractiveLaplacian
 from thalweg.interfaces import Capability, Objective, Preconditioner
 from thalweg.parallel import Array, Layout, sum_over_ranks
+from thalweg_embedding.relocation import placed_weights
 
 #: A degree is at least this share of the mean: a point without neighbors moves like the others.
 SMALLEST_SHARE = 1e-3
@@ -18,7 +19,7 @@ SMALLEST_SHARE = 1e-3
 
 def attractive_degrees(objective: AttractiveLaplacian, layout: Layout, x: Array) -> np.ndarray:
     """Row sums of the attractive weights, shape (local_rows,), all positive.  Collective."""
-    weights, places = objective.placed_weights(x)
+    weights, places = placed_weights(objective, x)
     degrees = np.asarray(weights.sum(axis=1), dtype=float).ravel()
     return floored(layout, degrees if places is None else places.backward(degrees))
 

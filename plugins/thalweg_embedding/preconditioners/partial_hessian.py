@@ -9,12 +9,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from thalweg.engines.laplacian import AttractiveLaplacian, RowMatrix
+from thalweg.engines.laplacian import AttractiveLaplacian
 from thalweg.interfaces import Capability, Objective, Preconditioner, Rows
 from thalweg.numerics import conjugate_gradients
 from thalweg.parallel import Array, Layout
 from thalweg.plugins import Help
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
+from thalweg_embedding.relocation import RowMatrix, placed_weights
 
 
 class RepulsiveBlocks(Capability):
@@ -110,7 +111,7 @@ class PartialHessian(Preconditioner):
             self._factor.update(x)
 
     def _take_weights(self, x: Array) -> None:
-        weights, places = self._objective.placed_weights(x)
+        weights, places = placed_weights(self._objective, x)
         degrees = np.asarray(weights.sum(axis=1), dtype=float).reshape(-1, 1)
         self._degrees = degrees if places is None else places.backward(degrees)
         self._weights = RowMatrix(self._layout, weights, places)

@@ -16,6 +16,7 @@ from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.defaults import FULL_LIMIT, MAX_NEIGHBORS, MIN_NEIGHBORS, SHARE_OF_NEIGHBORS
 from thalweg_embedding.preconditioners.diagonal import floored
 from thalweg_embedding.preconditioners.sparsify import strongest
+from thalweg_embedding.relocation import placed_weights
 
 #: mu as a share of the smallest diagonal entry; the second where the graph falls apart.
 SHIFT = 1e-10
@@ -95,9 +96,9 @@ class SpectralDirection(Preconditioner):
     def _factored(self, x: Array) -> LaplacianSolver:
         objective = self._objective
         layout, scale = objective.layout, objective.attraction_scale
-        weights, places = objective.placed_weights(x)
-        if places is not None:
-            layout = places.layout.with_columns(layout.columns)
+        weights, self._places = placed_weights(objective, x)
+        if self._places is not None:
+            layout = self._places.layout.with_columns(layout.columns)
         degrees = floored(layout, np.asarray(weights.sum(axis=1), dtype=float).ravel())
         kappa = self.neighbors
         if kappa is None:
@@ -116,13 +117,14 @@ class SpectralDirection(Preconditioner):
             degrees=degrees,
             method=self.method,
             rtol=self.residual or (LOOSE if self.loose else EXACT),
-            places=places,
         )
         self.note(f"the spectral direction solves with the Laplacian by {solver.description}")
         return solver
 
     def apply(self, residual: Array) -> Array:
-        return self._solver.solve(residual)
+        if self._places is None:
+            return self._solver.solve(residual)
+        return self._places.backward(self._solver.solve(self._places.forward(residual)))
 
     def close(self) -> None:
         if hasattr(self, "_solver"):  # a run may be refused before set-up

@@ -11,12 +11,8 @@ from thalweg.lazy import lazy_names
 if TYPE_CHECKING:
     from thalweg.engines.laplacian.components import component_labels
     from thalweg.engines.laplacian.methods import available
-    from thalweg.engines.laplacian.relocation import Relocation, RowMatrix
     from thalweg.engines.laplacian.solver import LaplacianSolver
 
-__all__ = [
-    "AttractiveLaplacian", "LaplacianSolver", "Relocation", "RowMatrix", "available",
-    "component_labels",
-]  # fmt: skip
+__all__ = ["AttractiveLaplacian", "LaplacianSolver", "available", "component_labels"]
 
 __getattr__, __dir__ = lazy_names(__name__)

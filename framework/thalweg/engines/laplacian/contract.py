@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
 
 from thalweg.capability import Capability
 from thalweg.parallel import Array
-
-if TYPE_CHECKING:
-    from thalweg.engines.laplacian import Relocation
 
 
 class AttractiveLaplacian(Capability):
@@ -36,13 +32,3 @@ class AttractiveLaplacian(Capability):
 
         Non-negative with zero diagonal; a CSR matrix, or a dense array.
         """
-
-    def placed_weights(
-        self, x: Array
-    ) -> tuple[scipy.sparse.csr_matrix | np.ndarray, Relocation | None]:
-        """The weights where the objective holds them, and how its rows come there.
-
-        For what works with them on large graphs: rows that attract each other lie on one rank.
-        By default :meth:`attractive_weights`, and None: they lie as the variable does.
-        """
-        return self.attractive_weights(x), None

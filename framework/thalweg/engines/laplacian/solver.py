@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 
-from thalweg.engines.laplacian import Relocation
 from thalweg.engines.laplacian.components import MeanRemoval, component_labels
 from thalweg.engines.laplacian.method import System
 from thalweg.engines.laplacian.methods import (
@@ -68,9 +67,6 @@ class LaplacianSolver:
     rtol, iterations
         Relative residual, and number, at which the CG iterations for a column end.  Jacobi's run
         in single precision from a residual of 1e-4 on.
-    places
-        Where the rows of the matrix, and of ``layout``, were brought to, if vectors to solve for
-        have the layout ``places.origin``.
 
     Attributes
     ----------
@@ -126,10 +122,7 @@ class LaplacianSolver:
         method: str = "auto",
         rtol: float = 1e-8,
         iterations: int = 500,
-        places: Relocation | None = None,
     ) -> None:
-        self.layout = layout if places is None else places.origin.with_columns(layout.columns)
-        self._places = places
         weights, sums = _checked(layout, weights, scale, shift)
         full = _full_degrees(layout, sums, degrees)
         diagonal = scale * full
@@ -154,13 +147,12 @@ class LaplacianSolver:
 
     def solve(self, rhs: Array) -> Array:
         """The solution for ``rhs``.  Collective."""
-        places = self._places
         with phase("laplacian"):
-            block = rhs.copy() if places is None else places.forward(rhs)
+            block = rhs.copy()
             self.removal.apply(block)
             solution = np.array(self.method.solve(block))
             self.removal.apply(solution)
-            return solution if places is None else places.backward(solution)
+            return solution
 
     def close(self) -> None:
         """Free what PETSc holds.  Collective."""

@@ -1,12 +1,18 @@
-"""Rows of a graph placed where their edges are: rows that attract each other lie on one rank."""
+"""Rows of a graph placed where their edges are: rows that attract each other lie on one rank.
+
+Where rows are in no order, a graph's edges name nearly every row on every rank, and a fetch of
+ghost rows brings the whole array.  Of rows that were relocated only those at borders are fetched.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from thalweg.parallel import RowExchange, RowPlan, RowRoutes, rows_at
-from thalweg.parallel.layout import Layout
+from thalweg.engines.laplacian import AttractiveLaplacian
+from thalweg.parallel import Array, Layout, RowExchange, RowPlan, RowRoutes, rows_at
 
 
 class Relocation:
@@ -110,3 +116,15 @@ class RowMatrix:
         needed = gather(here)
         product = np.asarray(self._rows @ needed)
         return product if places is None else places.backward(product)
+
+
+def placed_weights(
+    objective: AttractiveLaplacian, x: Array
+) -> tuple[scipy.sparse.csr_matrix | np.ndarray, Relocation | None]:
+    """The attractive weights where an objective holds them, and how its rows come there.
+
+    An objective says so by a method ``placed_weights(x)``; those of others lie as the variable
+    does, with None.
+    """
+    own: Any = getattr(objective, "placed_weights", None)
+    return (objective.attractive_weights(x), None) if own is None else own(x)
