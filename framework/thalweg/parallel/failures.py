@@ -30,7 +30,7 @@ import numpy as np
 from mpi4py import MPI
 
 import thalweg.errors
-from thalweg.errors import InputError, RankError, ThalwegError, printable, reason
+from thalweg.errors import InputError, RankError, ThalwegError, printable
 from thalweg.parallel.reductions import any_over_ranks
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -266,26 +266,6 @@ def collective_call(comm_of: Callable[..., MPI.Comm]) -> Callable[[F], F]:
         return cast(F, call)
 
     return decorate
-
-
-def attempted(comm: MPI.Comm, action: Callable[[MPI.Comm], object], name: str) -> str:
-    """Run code of others; how it failed, the same sentence on all ranks, else "".  Collective.
-
-    It is given a duplicate of ``comm``, since messages of a rank that fails may stay there.  Where
-    the others wait for that rank the job ends, as in :func:`abort_on_error`.
-    """
-    own, text = comm.Dup(), ""
-    try:
-        with abort_on_error(comm):
-            action(own)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        text = f"{name} failed: {reason(error)}"
-    text = comm.bcast(text, root=0)
-    if not text:
-        own.Free()
-    return text
 
 
 class _Channel:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 from mpi4py import MPI
 
-from thalweg.files import flush, storing, temporary_name
+from thalweg.files import storing
 from thalweg.parallel.failures import on_root, raise_on_all_ranks
 from thalweg.parallel.layout import Layout, row_bytes
 
@@ -42,22 +41,3 @@ def write_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) ->
                 stream.write(block.data)
                 stream.flush()
                 os.fsync(stream.fileno())
-
-
-def save_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) -> None:
-    """:func:`write_rows` to a file that appears whole or not at all.  Collective on ``comm``."""
-    temporary = on_root(comm, lambda: temporary_name(path))
-    try:
-        write_rows(comm, temporary, layout, block)
-
-        def rename() -> None:
-            with storing(path):
-                flush(temporary)
-                os.replace(temporary, path)
-                flush(path.parent)
-
-        on_root(comm, rename)
-    finally:
-        if comm.rank == 0:
-            with suppress(OSError):
-                temporary.unlink()

@@ -26,9 +26,9 @@ from thalweg.driver import Checkpoints, Iterate, drive
 from thalweg.driver.assembly import starting_point
 from thalweg.engines.laplacian import LaplacianSolver
 from thalweg.parallel import MPI, Layout, limit_threads
-from thalweg.parallel.row_files import save_rows
 from thalweg.parallel.traffic import phases
 from thalweg.workbench.config import read_configuration
+from thalweg.workbench.run.directory import save_rows
 from thalweg.workbench.run.single_run import build_objective, built_method
 from thalweg_embedding.quality import embedding_quality
 

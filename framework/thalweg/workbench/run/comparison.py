@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.interfaces import Homotopy
-from thalweg.parallel import MPI, collective_call, on_root
-from thalweg.parallel.failures import abort_on_error, attempted
+from thalweg.parallel import MPI, abort_on_error, collective_call, on_root
 from thalweg.parallel.threads import restored_thread_limits
 from thalweg.result import Result, Status
 from thalweg.workbench.report import (
@@ -23,6 +22,7 @@ from thalweg.workbench.report import (
 from thalweg.workbench.run.directory import MARKS, RunDirectory, summary
 from thalweg.workbench.run.pictures import draw_compared
 from thalweg.workbench.run.single_run import (
+    attempted,
     build_objective,
     built_method,
     completed,

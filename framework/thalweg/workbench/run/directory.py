@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from thalweg.errors import CheckpointError, InputError, StorageError
-from thalweg.files import atomic_write_text
+from thalweg.files import atomic_write_text, flush, storing, temporary_name
 from thalweg.lock import FolderLock
-from thalweg.parallel import MPI, on_root
-from thalweg.parallel.row_files import save_rows
+from thalweg.parallel import MPI, Layout, on_root
+from thalweg.parallel.row_files import write_rows
 from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, Spec, citation, plugins
 from thalweg.result import Result
 from thalweg.workbench.config import Configuration, Method, Section, read_configuration
@@ -232,3 +232,22 @@ def cite(folder: Path | str) -> str:
     return citation(
         [plugins().find(kind, section["name"])[0] for kind, section in used if section is not None]
     )
+
+
+def save_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) -> None:
+    """Write an npy file of all rows, which appears whole or not at all.  Collective on ``comm``."""
+    temporary = on_root(comm, lambda: temporary_name(path))
+    try:
+        write_rows(comm, temporary, layout, block)
+
+        def rename() -> None:
+            with storing(path):
+                flush(temporary)
+                os.replace(temporary, path)
+                flush(path.parent)
+
+        on_root(comm, rename)
+    finally:
+        if comm.rank == 0:
+            with suppress(OSError):
+                temporary.unlink()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +16,10 @@ import numpy as np
 from thalweg.data import Dataset
 from thalweg.driver.assembly import assembled, build_method, checked_rows
 from thalweg.driver.identity import objective_identity
-from thalweg.errors import InputError, PluginError, StorageError
+from thalweg.errors import InputError, PluginError, StorageError, reason
 from thalweg.interfaces import Objective, Solver
 from thalweg.parallel import MPI, Array, collective_call, limit_threads, on_root, phase
-from thalweg.parallel.failures import abort_on_error, attempted
+from thalweg.parallel.failures import abort_on_error
 from thalweg.parallel.threads import restored_thread_limits
 from thalweg.parallel.traffic import phases
 from thalweg.parallel.watchdog import watchdog
@@ -333,3 +333,23 @@ def command_line_options(text: str | None) -> Iterator[None]:
 
     with temporary_options("", values):
         yield
+
+
+def attempted(comm: MPI.Comm, action: Callable[[MPI.Comm], object], name: str) -> str:
+    """Run code of others; how it failed, the same sentence on all ranks, else "".  Collective.
+
+    It is given a duplicate of ``comm``, since messages of a rank that fails may stay there.  Where
+    the others wait for that rank the job ends, as in :func:`abort_on_error`.
+    """
+    own, text = comm.Dup(), ""
+    try:
+        with abort_on_error(comm):
+            action(own)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        text = f"{name} failed: {reason(error)}"
+    text = comm.bcast(text, root=0)
+    if not text:
+        own.Free()
+    return text
