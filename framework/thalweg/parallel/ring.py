@@ -10,7 +10,7 @@ import itertools
 import math
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -118,8 +118,7 @@ class Ring:
             This rank's rows of an array, shape ``(local_rows, ...)``, to which every
             rank may add through :attr:`RingBlock.contributions`: for symmetric kernels, that
             work on row i and row j at once.  It is complete when the round is over,
-            and added up in an order that depends on the number of ranks alone.  The
-            sums for one block go straight to their owner during the next step.
+            and added up in an order that depends on the number of ranks alone.
         pieces
             Parts that blocks are cut into, one of which goes around at a time: a rank then
             holds less of others' rows.  The same on all ranks; 1 with contributions.
@@ -182,41 +181,29 @@ class Ring:
     ) -> Iterator[RingBlock]:
         comm, size = self.layout.comm, self.layout.comm.size
         edges = np.stack([self.layout.counts() * k // pieces for k in (piece, piece + 1)])
-        left, right = (comm.rank - 1) % size, (comm.rank + 1) % size
         steps = size // 2 + 1 if each_pair_once else size
         packed = _PackedBlock(edges[1] - edges[0], arrays)
-        returning = (
-            _Contributions(self.layout, contributions, each_pair_once)
-            if contributions is not None
-            else None
-        )
-        unit = MPI.BYTE.Create_contiguous(UNIT).Commit()
         pending: list[MPI.Request] = []
-        buffer = np.empty(0, np.uint8)
+        buffer = spare = np.empty(packed.largest if steps > 1 else 0, np.uint8)
         if steps > 1:
-            moving = slice(*edges[:, comm.rank])
-            buffer = packed.pack(comm.rank, [array[moving] for array in arrays])
-        spare = np.empty(packed.largest if steps > 1 else 0, np.uint8)
+            buffer = packed.pack(comm.rank, [a[slice(*edges[:, comm.rank])] for a in arrays])
+        target, received = contributions, None
         try:
             for step in range(steps):
-                owner = (comm.rank + step) % size
+                owner, holder = (comm.rank + step) % size, (comm.rank - step) % size
                 if step + 1 < steps:
-                    count_messages(packed.bytes_of(owner))
-                    coming = packed.bytes_of((owner + 1) % size)
-                    pending += [
-                        comm.Irecv([spare, coming // UNIT, unit], right, _BLOCK_TAG),
-                        comm.Isend(
-                            [buffer, packed.bytes_of(owner) // UNIT, unit], left, _BLOCK_TAG
-                        ),
-                    ]
+                    pending += packed.pass_on(comm, owner, buffer, spare)
                 rows, theirs = _shares(self.layout, comm.rank, step, each_pair_once)
+                held = _shares(self.layout, holder, step, each_pair_once)[1]
                 start, stop, blocks, before = theirs.start, theirs.stop, arrays, 0
                 if step:
                     before, end = (int(edge) for edge in edges[:, owner])
                     start, stop = max(start, before), min(stop, end)
                     stop, blocks = max(start, stop), packed.views(buffer, owner)
+                if step and contributions is not None:
+                    target, received = (_zeros(contributions, rows) for rows in (theirs, held))
+                    pending.append(_begin(comm.Irecv, received, holder))
                 first = int(self.layout.starts[owner])
-                holder = (comm.rank - step) % size
                 if step or not piece:  # the rank's own block is there as a whole
                     yield RingBlock(
                         owner=owner,
@@ -226,27 +213,34 @@ class Ring:
                         rows=rows,
                         own=step == 0,
                         holder=holder,
-                        held=_shares(self.layout, holder, step, each_pair_once)[1],
-                        contributions=None if returning is None else returning.target(step),
+                        held=held,
+                        contributions=target,
                         _pending=pending,
                     )
                 del blocks
-                if returning is not None:
-                    returning.send(step)
+                if target is not None and received is not None:
+                    count_messages(target.nbytes)
+                    pending.append(_begin(comm.Isend, target, owner))
                 MPI.Request.Waitall(pending)
                 pending.clear()
+                if contributions is not None and received is not None:
+                    contributions[held] += received
                 if step == 0:
                     buffer = np.empty(packed.largest if steps > 2 else 0, np.uint8)
                 buffer, spare = spare, buffer
-                if returning is not None:
-                    returning.receive(step - 1)
-            if returning is not None:
-                returning.receive(steps - 1)
         finally:
-            unfinished = pending + (returning.requests if returning is not None else [])
-            if unfinished and not _complete(unfinished, _TIMEOUT):
-                _abandoned.append((unfinished, buffer, spare, returning))
-            unit.Free()
+            if pending and not _complete(pending, _TIMEOUT):
+                _abandoned.append((pending, buffer, spare, target, received))
+
+
+def _zeros(like: np.ndarray, rows: slice) -> np.ndarray:
+    return np.zeros((rows.stop - rows.start, *like.shape[1:]), like.dtype)
+
+
+def _begin(transfer: Callable[..., MPI.Request], array: np.ndarray, rank: int) -> MPI.Request:
+    """Begin to send or receive what ranks gathered for the rows of another."""
+    with row_type(array) as row:
+        return transfer([array, len(array), row], rank, _CONTRIBUTION_TAG)
 
 
 def _shares(layout: Layout, rank: int, step: int, each_pair_once: bool) -> tuple[slice, slice]:
@@ -303,6 +297,19 @@ class _PackedBlock:
         """Bytes of a rank's block, a multiple of :data:`UNIT`."""
         return self._places(owner)[-1][0]
 
+    def pass_on(
+        self, comm: MPI.Comm, owner: int, buffer: np.ndarray, spare: np.ndarray
+    ) -> list[MPI.Request]:
+        """Begin to send a rank's block to the left, and to receive the next one."""
+        left, right = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
+        leaving, coming = self.bytes_of(owner), self.bytes_of((owner + 1) % comm.size)
+        count_messages(leaving)
+        with row_type(np.empty((0, UNIT), np.uint8)) as unit:
+            return [
+                comm.Irecv([spare, coming // UNIT, unit], right, _BLOCK_TAG),
+                comm.Isend([buffer, leaving // UNIT, unit], left, _BLOCK_TAG),
+            ]
+
     def views(self, buffer: np.ndarray, owner: int) -> tuple[np.ndarray, ...]:
         """The arrays of a rank's block that lies in ``buffer``."""
         views = []
@@ -318,50 +325,3 @@ class _PackedBlock:
         for (first, last), array in zip(self._places(rank), arrays, strict=False):
             buffer[first:last] = array.reshape(-1).view(np.uint8)
         return buffer
-
-
-class _Contributions:
-    """Sums that ranks gather for the rows of others, and send to their owners."""
-
-    def __init__(self, layout: Layout, own: np.ndarray, each_pair_once: bool) -> None:
-        self.layout, self.own, self.each_pair_once = layout, own, each_pair_once
-        #: Of each step under way: messages, what they bring for which rows, and the sums sent.
-        self._steps: dict[int, tuple[list[MPI.Request], np.ndarray, slice, np.ndarray]] = {}
-
-    @property
-    def requests(self) -> list[MPI.Request]:
-        """Messages under way."""
-        return [request for messages, *_ in self._steps.values() for request in messages]
-
-    def target(self, step: int) -> np.ndarray:
-        """Array for the rows received at this step; posts the receive for this rank's own rows."""
-        if step == 0:
-            return self.own
-        comm = self.layout.comm
-        holder = (comm.rank - step) % comm.size  # the rank that holds this rank's block now
-        mine = _shares(self.layout, holder, step, self.each_pair_once)[1]
-        theirs = _shares(self.layout, comm.rank, step, self.each_pair_once)[1]
-        received = np.empty((mine.stop - mine.start, *self.own.shape[1:]), self.own.dtype)
-        target = np.zeros((theirs.stop - theirs.start, *self.own.shape[1:]), self.own.dtype)
-        with row_type(self.own) as row:
-            request = comm.Irecv([received, len(received), row], holder, _CONTRIBUTION_TAG)
-        self._steps[step] = [request], received, mine, target
-        return target
-
-    def send(self, step: int) -> None:
-        """Send this step's sums to their owner."""
-        if step in self._steps:
-            messages, _, _, target = self._steps[step]
-            comm = self.layout.comm
-            count_messages(target.nbytes)
-            with row_type(self.own) as row:
-                message, owner = [target, len(target), row], (comm.rank + step) % comm.size
-                messages.append(comm.Isend(message, owner, _CONTRIBUTION_TAG))
-
-    def receive(self, step: int) -> None:
-        """Add what another rank gathered at that step for this rank's rows."""
-        if step in self._steps:
-            messages, received, mine, _ = self._steps[step]
-            MPI.Request.Waitall(messages)
-            self.own[mine] += received
-            del self._steps[step]
