@@ -94,7 +94,7 @@ class ActiveSecants:
         self.comm = comm = secants.comm
         layout = secants.layout
         self.lengths = np.asarray(lengths, dtype=float)
-        self.weights = secants.weights_of(pairs) if secants.weighted else None
+        self.weights = secants.weights_of(pairs)
         #: Distribution of the secants.
         self.layout = Layout(comm, int(sum_over_ranks(comm, len(pairs))), local_rows=len(pairs))
         self.count = self.layout.rows
@@ -144,7 +144,8 @@ class ActiveSecants:
     @classmethod
     def listed(cls, secants: SecantSet) -> ActiveSecants:
         """All listed pairs of points that differ, in double precision.  Collective."""
-        layout, pairs = secants.layout, secants.listed_pairs
+        assert secants.listed is not None
+        layout, pairs = secants.layout, secants.listed.own
         pairs = RowRoutes(layout.comm, holders(layout, pairs)).deliver(pairs)
         return cls(secants, *measured(secants, pairs), exact=True)
 

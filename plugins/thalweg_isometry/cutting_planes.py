@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numba
 import numpy as np
 
 from thalweg import InputError
@@ -168,7 +169,7 @@ class Separation:
         secants = self.over(stride)
         if secants.listed:
             return 1
-        share = fraction * secants.n_pairs / (secants.comm.size * secants.threads)
+        share = fraction * secants.n_pairs / (secants.comm.size * numba.get_num_threads())
         return max(1, int(share * (2.0 + 0.018 * (rank + 96)) / PART))
 
     def scan(

@@ -22,28 +22,20 @@ SECONDS_BETWEEN_LINES = 30.0
 
 @dataclass
 class Progress:
-    """Counters of a run beside the solver's state, saved with it.
-
-    Attributes
-    ----------
-    stage, stage_start
-        Stage of the homotopy, and the iteration at which it began.
-    elapsed
-        Wall time up to the last checkpoint, in seconds.
-    values
-        Objective after the last iterations of this stage, the last one last; with
-        mini-batches, after the last epochs.
-    cut
-        Iterations, evaluations, seconds and epochs after which a budget ended the stages before
-        the last; empty where none did.
-    """
+    """Counters of a run beside the solver's state, saved with it."""
 
     iteration: int = 0
+    #: Stage of the homotopy, and the iteration at which it began.
     stage: int = 0
     stage_start: int = 0
+    #: Wall time up to the last checkpoint, in seconds.
     elapsed: float = 0.0
+    #: Objective after the last iterations of this stage, the last one last; with
+    #: mini-batches, after the last epochs.
     values: list[float] = field(default_factory=list)
     epoch: int = 0
+    #: Iterations, evaluations, seconds and epochs after which a budget ended the stages before
+    #: the last; empty where none did.
     cut: list[float] = field(default_factory=list)
 
     def note_value(self, state: SolverState, by_epochs: bool, window: int) -> None:

@@ -38,38 +38,27 @@ _abandoned: list[object] = []
 
 @dataclass(frozen=True)
 class RingBlock:
-    """One block of rows that passes through this rank.
+    """One block of rows that passes through this rank."""
 
-    Attributes
-    ----------
-    owner
-        Rank that owns the rows.
-    start, stop
-        Their global row numbers.
-    arrays
-        Their rows of each array given to :meth:`Ring.blocks`, read-only and
-        C-contiguous; valid until the next block.
-    rows
-        Which of this rank's own rows to pair with them, as local row numbers.
-    own
-        Whether the rows are this rank's own.  In a round that meets each pair once, the
-        pairs are then those with ``i < j``.
-    holder, held
-        Rank that meets this rank's own block now, and which of this rank's rows, as local row
-        numbers, it pairs.
-    contributions
-        Where to add what the block's rows are to receive, shape ``(stop - start, ...)``;
-        None if none was asked for.
-    """
-
+    #: Rank that owns the rows.
     owner: int
+    #: Their global row numbers.
     start: int
     stop: int
+    #: Their rows of each array given to :meth:`Ring.blocks`, read-only and
+    #: C-contiguous; valid until the next block.
     arrays: tuple[np.ndarray, ...]
+    #: Which of this rank's own rows to pair with them, as local row numbers.
     rows: slice
+    #: Whether the rows are this rank's own.  In a round that meets each pair once, the
+    #: pairs are then those with ``i < j``.
     own: bool
+    #: Rank that meets this rank's own block now, and which of this rank's rows, as local row
+    #: numbers, it pairs.
     holder: int
     held: slice
+    #: Where to add what the block's rows are to receive, shape ``(stop - start, ...)``;
+    #: None if none was asked for.
     contributions: np.ndarray | None = None
     _pending: list[MPI.Request] = field(default_factory=list, repr=False)
 

@@ -29,28 +29,19 @@ LARGEST_INTEGER = 2**63 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Values that an option takes, and their description for users.
+    """Values that an option takes, and their description for users."""
 
-    Attributes
-    ----------
-    unit
-        Unit of a number, empty if it has none.
-    minimum, maximum
-        Inclusive bounds of a number, and of the entries of a list.
-    above, below
-        Exclusive bounds.
-    choices
-        The only values allowed.
-    finite
-        Whether infinity is refused, as NaN always is.
-    """
-
+    #: Unit of a number, empty if it has none.
     unit: str = ""
+    #: Inclusive bounds of a number, and of the entries of a list.
     minimum: float | None = None
     maximum: float | None = None
+    #: Exclusive bounds.
     above: float | None = None
     below: float | None = None
+    #: The only values allowed.
     choices: tuple[Any, ...] | None = None
+    #: Whether infinity is refused, as NaN always is.
     finite: bool = True
 
 

@@ -9,19 +9,14 @@ import atexit
 import copy
 import weakref
 from collections.abc import Callable
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from thalweg.parallel import Array, Layout, PETSc, array_of, fill_vec
 from thalweg.parallel.petsc import sizes
 
 #: The map, as a function of this rank's rows.
 Product = Callable[[Array], Array]
-
-
-class _HasHessianProduct(Protocol):
-    layout: Layout
-
-    def hessian_product(self, x: Array, direction: Array) -> Array: ...
 
 
 class _ShellContext:
@@ -122,7 +117,7 @@ def remove_shift(matrix: PETSc.Mat) -> None:
     matrix.assemble()
 
 
-def hessian_operator(objective: _HasHessianProduct, x: Array) -> PETSc.Mat:
+def hessian_operator(objective: Any, x: Array) -> PETSc.Mat:
     """Hessian of an objective at ``x`` as a shell matrix.  Collective; the caller destroys it.
 
     Parameters
@@ -133,10 +128,6 @@ def hessian_operator(objective: _HasHessianProduct, x: Array) -> PETSc.Mat:
     x
         The matrix refers to this array: when it changes, so does the matrix.
     """
-
-    give: Any = getattr(objective, "hessian_diagonal", None)
-    return matrix_free(
-        objective.layout,
-        lambda direction: objective.hessian_product(x, direction),
-        None if give is None else lambda: give(x),
-    )
+    give = getattr(objective, "hessian_diagonal", None)
+    diagonal = None if give is None else partial(give, x)
+    return matrix_free(objective.layout, partial(objective.hessian_product, x), diagonal)

@@ -15,18 +15,10 @@ from thalweg.parallel import Layout
 class System:
     """A symmetric positive definite matrix over the ranks, and how to solve with it.
 
-    Attributes
-    ----------
-    layout
-        Its columns are the right-hand sides of a solve.
-    rows
-        This rank's rows of the matrix, a CSR matrix or a dense array.
-    name
-        Name of the method.
-    rtol, iterations
-        Where Krylov iterations end: relative residual, and their number.
-    null_vectors
-        This rank's rows of orthonormal vectors to keep out of Krylov solutions.
+    The columns of ``layout`` are the right-hand sides of a solve, ``rows`` this rank's of the
+    matrix, ``name`` is the method's.  Krylov iterations end at a relative residual ``rtol`` or
+    after ``iterations``; ``null_vectors`` are this rank's rows of orthonormal vectors to keep out
+    of their solutions.
     """
 
     layout: Layout
@@ -38,14 +30,9 @@ class System:
 
 
 class Method(ABC):
-    """A solver for one system.
+    """A solver for one system."""
 
-    Attributes
-    ----------
-    factor_entries
-        Non-zeros of a complete factor, over all ranks; 0 where there is none, or none is told.
-    """
-
+    #: Non-zeros of a complete factor, over all ranks; 0 where there is none, or none is told.
     factor_entries: int = 0
 
     @abstractmethod

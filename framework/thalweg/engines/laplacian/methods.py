@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -44,7 +45,7 @@ def described(name: str, rtol: float, entries: int, factor_entries: int) -> str:
     return f"{words} ({entries:,} weights{factor})"
 
 
-@functools.cache
+@cache
 def has_petsc() -> bool:
     """Whether petsc4py is installed."""
     return importlib.util.find_spec("petsc4py") is not None
@@ -68,10 +69,7 @@ def available(method: str) -> bool:
 def create_method(system: System) -> Method:
     """The solver of the system's name.  Collective.
 
-    Raises
-    ------
-    NumericalError
-        The matrix could not be factored.
+    A ``NumericalError`` where the matrix cannot be factored.
     """
     layout, rows, name = system.layout, system.rows, system.name
     plain = scipy.sparse.issparse(rows) and not system.null_vectors
@@ -85,50 +83,39 @@ def create_method(system: System) -> Method:
         return JacobiIterations(layout, rows, system.rtol, system.iterations)
     if name not in SERIAL:
         return PetscSolver(system, prefix)
-
-    def build(whole: System) -> Method:
-        if name == "dense":
-            return DenseCholesky(whole.rows)
-        return SuperLU(whole.rows) if name == "superlu" else PetscSolver(whole, prefix)
-
-    return OnRoot(system, build)
+    return OnRoot(system, SciPyFactor if name in OWN else partial(PetscSolver, prefix=prefix))
 
 
-class DenseCholesky(Method):
-    """LAPACK's Cholesky factor of a whole matrix."""
+class SciPyFactor(Method):
+    """LAPACK's Cholesky factor of a whole matrix, or SuperLU's in an order for symmetric ones."""
 
-    def __init__(self, whole: scipy.sparse.csr_matrix | np.ndarray) -> None:
-        whole = whole if isinstance(whole, np.ndarray) else whole.toarray()
+    def __init__(self, system: System) -> None:
+        # The transpose is the same matrix, by columns, as both want it.
+        whole = system.rows.T
         try:
-            # The transpose is the same matrix, and in LAPACK's order without a copy.
-            self.factor = scipy.linalg.cho_factor(
-                whole.T, lower=True, overwrite_a=True, check_finite=False
-            )
+            if system.name == "dense":
+                whole = whole if isinstance(whole, np.ndarray) else whole.toarray(order="F")
+                dense = scipy.linalg.cho_factor(
+                    whole, lower=True, overwrite_a=True, check_finite=False
+                )
+                self._solve: Callable[..., Any] = partial(
+                    scipy.linalg.cho_solve, dense, check_finite=False
+                )
+            else:
+                self._solve = scipy.sparse.linalg.splu(
+                    whole,
+                    permc_spec="MMD_AT_PLUS_A",
+                    diag_pivot_thresh=0.0,
+                    options={"SymmetricMode": True},
+                ).solve
         except np.linalg.LinAlgError as error:
             raise NumericalError(f"the Laplacian is not positive definite: {error}") from error
-
-    def solve(self, block: np.ndarray) -> np.ndarray:
-        """Solution for the right-hand sides."""
-        return np.asarray(scipy.linalg.cho_solve(self.factor, block, check_finite=False))
-
-
-class SuperLU(Method):
-    """SciPy's factors of a whole sparse matrix, in an order for symmetric ones."""
-
-    def __init__(self, whole: scipy.sparse.csr_matrix) -> None:
-        try:
-            self.factor = scipy.sparse.linalg.splu(
-                whole.T,  # the same matrix, by columns
-                permc_spec="MMD_AT_PLUS_A",
-                diag_pivot_thresh=0.0,
-                options={"SymmetricMode": True},
-            )
         except RuntimeError as error:
             raise NumericalError(f"the Laplacian could not be factored: {error}") from error
 
     def solve(self, block: np.ndarray) -> np.ndarray:
         """Solution for the right-hand sides."""
-        return np.asarray(self.factor.solve(np.ascontiguousarray(block)))
+        return np.asarray(self._solve(np.ascontiguousarray(block)))
 
 
 class OnRoot(Method):

@@ -44,12 +44,7 @@ _BLOCKS = {"pc_type": "bjacobi", "sub_pc_type": "icc"}
 class PetscSolver(Method):
     """A KSP: a factorization applied to all columns at once, or Krylov iterations on each.
 
-    Parameters
-    ----------
-    system
-        Its name is a key of :data:`KSP_OPTIONS`.
-    prefix
-        Options prefix of its own.
+    The system's name is a key of :data:`KSP_OPTIONS`; ``prefix`` is an options prefix of its own.
     """
 
     def __init__(self, system: System, prefix: str) -> None:

@@ -280,10 +280,6 @@ class _Points:
         both = self.exact, self.numbers, *self.lists
         filter_tile(tile, top, top, True, self.k, self.scale, *both, *both)
 
-    def merge(self, counts: np.ndarray, found: np.ndarray) -> None:
-        """Add pairs to the lists, of which the rows get so many each, and lower the limits."""
-        merge_lists(counts, found, 0, len(counts), self.k, self.scale, *self.lists)
-
     def shorten(self) -> None:
         """Lower the limits to the pairs known."""
         nothing = np.zeros_like(self.counts), np.empty((0, 2))
@@ -292,12 +288,6 @@ class _Points:
             merge_lists(*nothing, *rows, self.k, self.scale, *self.lists)
 
         run_on_threads(shorten, self._parts())
-
-    def packed(self) -> np.ndarray:
-        """All lists, one after the other."""
-        packed = np.empty((int(self.counts.sum()), 2))
-        pack_lists(self.pairs, self.counts, packed)
-        return packed
 
     def sorted(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Indices and squared distances, nearest first, of rows that come in this order here."""
@@ -347,9 +337,12 @@ def _visit(layout: Layout, own: _Points, frame: _Frame, block: RingBlock) -> Non
     limits = swap(own.limits[block.held], np.empty(len(points)), home=False)
     theirs = _Points(frame, points, numbers, own.k, limits)
     _search(own, theirs, block.rows, block.poll)
+    packed = np.empty((int(theirs.counts.sum()), 2))
+    pack_lists(theirs.pairs, theirs.counts, packed)
     counts = np.zeros_like(own.counts)
     swap(theirs.counts, counts[block.held])
-    own.merge(counts, swap(theirs.packed(), np.empty((int(counts.sum()), 2))))
+    pairs = swap(packed, np.empty((int(counts.sum()), 2)))
+    merge_lists(counts, pairs, 0, len(counts), own.k, own.scale, *own.lists)
 
 
 def _search(own: _Points, theirs: _Points, rows: slice, poll: Callable[[], None]) -> None:

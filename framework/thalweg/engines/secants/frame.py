@@ -23,16 +23,9 @@ class PrincipalFrame:
     directions, coarse enough that every sum is exact.  ``points`` are this rank's, an array or
     sparse rows whose slices are arrays; ``sampled`` are some of the points, equal on all ranks.
 
-    Attributes
-    ----------
-    mean
-        About the mean point, shape ``(dimension,)``.
-    directions
-        Leading principal directions as rows, orthonormal.
-    variances
-        Along the directions, largest first, times the number of points.
-    centered_sizes
-        Squared norms of this rank's points about the mean.
+    ``mean`` is about the mean point; ``directions`` are the leading principal ones as rows,
+    orthonormal, and ``variances`` along them, largest first, those times the number of points;
+    ``centered_sizes`` are the squared norms of this rank's points about the mean.
     """
 
     def __init__(self, points: Any, layout: Layout, sampled: np.ndarray) -> None:

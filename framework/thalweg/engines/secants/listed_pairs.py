@@ -65,13 +65,11 @@ class ListedPairs:
         keys = low * self.n_points + high
         return np.asarray(self.keys[self._places_of(keys)] == keys)
 
-    def weights_of(self, pairs: np.ndarray) -> np.ndarray:
-        """Weights of listed pairs, shape ``(..., 2)``; 1 without any."""
+    def weights_of(self, pairs: np.ndarray) -> np.ndarray | None:
+        """Weights of listed pairs, shape ``(m, 2)``; None without any."""
         if self.weights is None:
-            return np.ones(pairs.shape[:-1])
-        return np.asarray(
-            self.weights[self._places_of(pairs[..., 0] * self.n_points + pairs[..., 1])]
-        )
+            return None
+        return np.asarray(self.weights[self._places_of(pairs @ (self.n_points, 1))])
 
 
 def checked_pairs(

@@ -10,48 +10,34 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ScanOptions:
-    """What a scan keeps, which tiles it takes, and by which products.
+    """What a scan keeps, which tiles it takes, and by which products."""
 
-    Attributes
-    ----------
-    threshold
-        Least distortion, in absolute value, of the pairs that are kept.
-    max_pairs
-        At most so many pairs are kept.
-    per_row
-        Of each point's pairs with the later points of one tile, at most so
-        many are kept: a spread of violators says more than a cluster.
-    fraction
-        Share of the tiles that is scanned, the same tiles at any number of
-        ranks.
-    seed
-        Chooses the tiles.
-    n_leading
-        Coordinates in the tiles' products, the others being bounded by their
-        norms; None chooses by cost, 0 means all.
-    n_further
-        Further coordinates for the pairs that the leading ones leave undecided; with
-        ``n_leading=None`` they are chosen as well.
-    part
-        Number of a part, from 0, and how many parts the tiles are scanned in, one a call,
-        so that work can be saved in between.  After the last part the scan is the same as
-        that in one part.
-    first
-        Where among the tiles part 0 begins, the same for all parts: a scan may so go on
-        where that of another map ended.
-    share
-        Whether each rank gets some of the worst pairs, not every rank all of them.
-    """
-
+    #: Least distortion, in absolute value, of the pairs that are kept.
     threshold: float = np.inf
+    #: At most so many pairs are kept.
     max_pairs: int = 0
+    #: Of each point's pairs with the later points of one tile, at most so
+    #: many are kept: a spread of violators says more than a cluster.
     per_row: int = 3
+    #: Share of the tiles that is scanned, the same tiles at any number of
+    #: ranks.
     fraction: float = 1.0
+    #: Chooses the tiles.
     seed: int = 0
+    #: Coordinates in the tiles' products, the others being bounded by their
+    #: norms; None chooses by cost, 0 means all.
     n_leading: int | None = None
+    #: Further coordinates for the pairs that the leading ones leave undecided; with
+    #: ``n_leading=None`` they are chosen as well.
     n_further: int = 0
+    #: Number of a part, from 0, and how many parts the tiles are scanned in, one a call,
+    #: so that work can be saved in between.  After the last part the scan is the same as
+    #: that in one part.
     part: tuple[int, int] = (0, 1)
+    #: Where among the tiles part 0 begins, the same for all parts: a scan may so go on
+    #: where that of another map ended.
     first: int = 0
+    #: Whether each rank gets some of the worst pairs, not every rank all of them.
     share: bool = False
 
     @property

@@ -48,27 +48,19 @@ def gamma(n: float, unit: float = _DOUBLE) -> float:
 
 @dataclass(frozen=True)
 class SplitPoints:
-    """Centered points as leading coordinates and what these leave out.
+    """Centered points as leading coordinates and what these leave out."""
 
-    Attributes
-    ----------
-    leading
-        Coordinates along the leading directions, float32, shape ``(n_local, p)``.
-    bounds
-        Least and largest squared norm, and the norm of the rest, float32, shape
-        ``(n_local, 3)``: for two points the squared distance is at least
-        ``low_i + low_j - 2 (l_i . l_j + t_i t_j)`` and at most
-        ``high_i + high_j - 2 (l_i . l_j - t_i t_j)``, computed in single precision.
-    further
-        Coordinates along the next directions, float32, shape ``(n_local, q)``; they sharpen
-        the bounds of the few pairs that the leading ones leave undecided.
-    further_bounds
-        As ``bounds``, for the leading and further coordinates together.
-    """
-
+    #: Coordinates along the leading directions, float32, shape ``(n_local, p)``.
     leading: np.ndarray
+    #: Least and largest squared norm, and the norm of the rest, float32, shape
+    #: ``(n_local, 3)``: for two points the squared distance is at least
+    #: ``low_i + low_j - 2 (l_i . l_j + t_i t_j)`` and at most
+    #: ``high_i + high_j - 2 (l_i . l_j - t_i t_j)``, computed in single precision.
     bounds: np.ndarray
+    #: Coordinates along the next directions, float32, shape ``(n_local, q)``; they sharpen
+    #: the bounds of the few pairs that the leading ones leave undecided.
     further: np.ndarray
+    #: As ``bounds``, for the leading and further coordinates together.
     further_bounds: np.ndarray
 
     @property

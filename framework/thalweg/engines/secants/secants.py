@@ -25,9 +25,7 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
-import itertools
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -50,12 +48,16 @@ from thalweg.parallel import (
     RowRoutes,
     any_over_ranks,
     raise_on_all_ranks,
+    run_on_threads,
     sum_large,
 )
 from thalweg.parallel.identity import Identified, identity_texts
 
 #: Points that all ranks hold, to estimate what a scan will cost.
 SAMPLE = 384
+
+#: Points that a thread maps at a time.
+MAPPED = 256
 
 
 class SecantSet(Identified):
@@ -129,24 +131,33 @@ class SecantSet(Identified):
                 self.labels = np.unique(labels, return_inverse=True)[1].astype(np.int32).ravel()
         #: Which pairs are secants.
         self.kind = "all" if labels is None else "within-class"
-        self._listed: ListedPairs | None = None
+        #: Pairs in place of all, or None.
+        self.listed: ListedPairs | None = None
         if weights is not None and pairs is None:
             raise InputError("weights are those of listed pairs; give the pairs too")
         if pairs is not None:
             self.kind = "pairs" if weights is None else "weighted pairs"
-            self._listed = ListedPairs.given(self.layout, pairs, weights)
+            self.listed = ListedPairs.given(self.layout, pairs, weights)
         elif neighbors is not None:
             self.kind = "neighbors"
-            self._listed = ListedPairs.between(self.layout, neighbors)
+            self.listed = ListedPairs.between(self.layout, neighbors)
         self._prepare()
 
     def _prepare(self) -> None:
         self.__dict__.pop("digest", None)  # of a set of which this is a part
+        #: Number of points on all ranks together.
+        self.n_points = self.layout.rows
         self._last: tuple[bytes, Scan] | None = None
         self._remembered: tuple[bytes, Scan] | None = None
         _, sampled = self.sample(SAMPLE if self.dimension <= LARGE_DIMENSION else 2 * SAMPLE)
-        self._frame = PrincipalFrame(self.points, self.layout, sampled)
-        self._tiles = TileScans(self, self._frame)
+        self._frame = frame = PrincipalFrame(self.points, self.layout, sampled)
+        #: About the mean point, shape ``(dimension,)``, equal on all ranks.
+        self.mean = frame.mean
+        #: Leading principal directions as rows, shape ``(k, dimension)``, orthonormal.
+        self.directions = frame.directions
+        #: Variances along them, largest first, times the number of points.
+        self.spread = frame.variances
+        self._tiles = TileScans(self, frame)
         if self.layout.rows < 2 or not self._any_distinct():
             among = {
                 "all": f"the {self.layout.rows} points",
@@ -186,8 +197,7 @@ class SecantSet(Identified):
 
     def identity(self) -> dict[str, Any]:
         """The points, and which pairs are secants."""
-        listed = self._listed
-        pairs = listed is not None and (listed.keys, listed.weights)
+        pairs = self.listed is not None and (self.listed.keys, self.listed.weights)
         return {"points": self.points, "labels": self.labels, "listed": pairs}
 
     @functools.cached_property
@@ -195,16 +205,6 @@ class SecantSet(Identified):
         """Digest of :meth:`identity`, the same at any number of ranks.  Collective."""
         texts, _ = identity_texts(self.comm, {"layout": self.layout, "set": self})
         return hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
-
-    @property
-    def n_points(self) -> int:
-        """Number of points on all ranks together."""
-        return self.layout.rows
-
-    @property
-    def listed(self) -> bool:
-        """Whether the secants are listed pairs instead of all pairs."""
-        return self._listed is not None
 
     def counting(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Which pairs of these global numbers count, shape ``(len(rows), len(columns))``.
@@ -214,50 +214,29 @@ class SecantSet(Identified):
         counts = rows[:, None] != columns
         if self.labels is not None:
             counts &= self.labels[rows][:, None] == self.labels[columns]
-        if self._listed is not None:
+        if self.listed is not None:
             low, high = np.minimum(rows[:, None], columns), np.maximum(rows[:, None], columns)
-            counts &= self._listed.contains(low, high)
+            counts &= self.listed.contains(low, high)
         return np.asarray(counts)
-
-    @property
-    def listed_pairs(self) -> np.ndarray:
-        """Listed pairs i < j of global numbers of which i is this rank's, shape ``(m, 2)``."""
-        assert self._listed is not None
-        return self._listed.own
 
     @property
     def weighted(self) -> bool:
         """Whether listed pairs have weights."""
-        return self._listed is not None and self._listed.weights is not None
+        return self.listed is not None and self.listed.weights is not None
 
-    def weights_of(self, pairs: np.ndarray) -> np.ndarray:
-        """Weights of listed pairs i < j of global numbers, shape ``(..., 2)``; 1 without any."""
-        return np.ones(pairs.shape[:-1]) if self._listed is None else self._listed.weights_of(pairs)
+    def weights_of(self, pairs: np.ndarray) -> np.ndarray | None:
+        """Weights of listed pairs i < j of global numbers, shape ``(m, 2)``; None without any."""
+        return None if self.listed is None else self.listed.weights_of(pairs)
 
     @property
     def n_pairs(self) -> int:
         """Pairs of points that count, coincident ones included."""
-        if self._listed is not None:
-            return len(self._listed.keys)
+        if self.listed is not None:
+            return len(self.listed.keys)
         if self.labels is not None:
             sizes = np.bincount(self.labels).astype(np.int64)
             return int((sizes * (sizes - 1) // 2).sum())
         return self.n_points * (self.n_points - 1) // 2
-
-    @property
-    def mean(self) -> np.ndarray:
-        """About the mean point, shape ``(dimension,)``, equal on all ranks."""
-        return self._frame.mean
-
-    @property
-    def spread(self) -> np.ndarray:
-        """Variances along :attr:`directions`, largest first, times the number of points."""
-        return self._frame.variances
-
-    @property
-    def directions(self) -> np.ndarray:
-        """Leading principal directions as rows, shape ``(k, dimension)``, orthonormal."""
-        return self._frame.directions
 
     def sample(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Some points, evenly spread over the numbers, on every rank.
@@ -293,18 +272,12 @@ class SecantSet(Identified):
         """
         components = np.ascontiguousarray(components, dtype=float)
         images = np.empty((len(self.points), len(components)))
-        blocks = row_blocks(*self.points.shape) if self.sparse else [slice(0, len(images))]
-        with ThreadPoolExecutor(self.threads) as pool:
-            for block in blocks:
-                points, out = self.points[block], images[block]
-                parts = np.linspace(0, len(out), self.threads + 1).astype(int)
-                jobs = [
-                    pool.submit(kernels.map_rows, points[a:b], self.mean, components, out[a:b])
-                    for a, b in itertools.pairwise(parts)
-                    if a < b
-                ]
-                for job in jobs:
-                    job.result()
+
+        def map_some(first: int) -> None:
+            some = slice(first, first + MAPPED)
+            kernels.map_rows(self.points[some], self.mean, components, images[some])
+
+        run_on_threads(map_some, list(range(0, len(images), MAPPED)))
         return images
 
     @property
@@ -316,13 +289,6 @@ class SecantSet(Identified):
     def stored_rows(self) -> np.ndarray:
         """This rank's points as one array, sparse rows packed."""
         return self.points.packed if isinstance(self.points, SparseRows) else self.points
-
-    @functools.cached_property
-    def threads(self) -> int:
-        """Threads of this rank that Numba may use."""
-        import numba
-
-        return int(numba.get_num_threads())
 
     def _any_distinct(self) -> bool:
         if self.listed or self.n_pairs == 0:
@@ -370,8 +336,8 @@ class SecantSet(Identified):
             if known is not None and known[0] == key:
                 return known[1]
         chosen = ScanOptions(threshold, max_pairs, **options)
-        if self._listed is not None:
-            scan = self._scan_listed(self._listed, components, chosen, progress)
+        if self.listed is not None:
+            scan = self._scan_listed(self.listed, components, chosen, progress)
         else:
             scan = self._tiles.scan(components, chosen, progress, before)
         if scan.complete:
@@ -410,7 +376,7 @@ class SecantSet(Identified):
                 self._frame.centered_sizes, sizes, images, other_images, components,
                 accuracy.close, self.sparse, lengths, mapped,
             )  # fmt: skip
-            weights = listed.weights_of(np.stack([i, j], axis=1)) if self.weighted else None
+            weights = listed.weights_of(np.stack([i, j], axis=1))
             keeper.listed(i, j, lengths, mapped, weights)
             if progress is not None:
                 progress(len(i))
