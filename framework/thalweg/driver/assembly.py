@@ -16,7 +16,7 @@ import numpy as np
 
 from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.homotopy import HomotopySchedule
-from thalweg.driver.identity import identity_of, plugin_versions
+from thalweg.driver.identity import objective_identity, plugin_versions
 from thalweg.driver.loop import drive
 from thalweg.driver.stopping import STOP_OPTIONS, Stop
 from thalweg.errors import InputError, PluginError, suggestion
@@ -234,7 +234,7 @@ def assembled(
     x, checkpoints = starting_point(objective, start, seed), None
     if folder is not None:
         if identity is None:
-            identity = identity_of(objective, solver, homotopy)
+            identity = objective_identity(objective, solver=solver, homotopy=homotopy)
         # A point that the objective made is told by its seed: its last bits may depend on the
         # number of ranks.
         point = {"seed": seed} if start is None else {"start": objective.layout.digest(x)}

@@ -85,14 +85,13 @@ class Checkpoints:
                 tree = writer.encode(dict(content), "")
             writer.refuse_differing()
             writer.write_rows()
-            on_root(comm, lambda: self._write_arrays(partial, writer.arrays))
-            digests = _digests(comm, partial)
-            content = {"ranks": comm.size, "tree": tree, "files": digests}
-            on_root(comm, lambda: self._write_manifest(partial, **content))
+            sizes = on_root(comm, lambda: _write_arrays(partial, writer.arrays))
+            files = _digests(comm, partial, sizes)
+            head = {"ranks": comm.size, "tree": tree, "files": files}
+            on_root(comm, lambda: self._publish(partial, version, head))
         except (StorageError, TypeError, RankError):
             on_root(comm, lambda: _remove(partial))  # what it takes is wanted elsewhere
             raise
-        on_root(comm, lambda: self._publish(partial, version))
 
     def _new_version(self, number: int) -> Path:
         """Folder for a version: a number that is written again gets a suffix."""
@@ -114,23 +113,13 @@ class Checkpoints:
                 raise
         return version
 
-    @staticmethod
-    def _write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
-        if arrays:
-            buffer = io.BytesIO()  # an archive on a disk that is full cannot be closed
-            np.savez(buffer, **arrays)  # type: ignore[arg-type]
-            with storing(folder / "arrays.npz"):
-                (folder / "arrays.npz").write_bytes(buffer.getbuffer())
-
-    def _write_manifest(self, folder: Path, **content: Any) -> None:
+    def _publish(self, partial: Path, version: Path, content: Mapping[str, Any]) -> None:
         head = {"format": FORMAT, "identity": dict(self.identity or {}), **content}
         head["digest"] = _digest_of(head)
-        with storing(folder):
-            atomic_write_text(folder / MANIFEST, json.dumps(head))
-            for file in (*folder.iterdir(), folder):
+        with storing(partial):
+            atomic_write_text(partial / MANIFEST, json.dumps(head))
+            for file in (*partial.iterdir(), partial):
                 flush(file)
-
-    def _publish(self, partial: Path, version: Path) -> None:
         before = self.latest_name()
         with storing(self.folder):
             partial.rename(version)
@@ -307,22 +296,27 @@ def _digest_part(path: Path, number: int) -> str:
         return hashlib.sha256(stream.read(DIGEST_BYTES)).hexdigest()
 
 
-def _digests(comm: MPI.Comm, folder: Path) -> dict[str, Any]:
-    """Size and digests of every file but the manifest; the ranks share the work.  Collective."""
+def _write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Write the arrays that are the same on all ranks; sizes of all files but the manifest."""
+    with storing(folder):
+        if arrays:
+            buffer = io.BytesIO()  # an archive on a disk that is full cannot be closed
+            np.savez(buffer, **arrays)  # type: ignore[arg-type]
+            with storing(folder / "arrays.npz"):
+                (folder / "arrays.npz").write_bytes(buffer.getbuffer())
+        return {f.name: f.stat().st_size for f in folder.iterdir() if f.name != MANIFEST}
 
-    def sizes() -> dict[str, int]:
-        with storing(folder):
-            return {f.name: f.stat().st_size for f in folder.iterdir() if f.name != MANIFEST}
 
-    known = on_root(comm, sizes)
+def _digests(comm: MPI.Comm, folder: Path, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Size and digests of these files; the ranks share the work.  Collective."""
     mine: dict[tuple[str, int], str] = {}
     with raise_on_all_ranks(comm), storing(folder):
-        for name, number in _parts(comm, known):
+        for name, number in _parts(comm, sizes):
             mine[name, number] = _digest_part(folder / name, number)
     found = {key: value for part in comm.allgather(mine) for key, value in part.items()}
     return {
         name: {"bytes": size, "sha256": [found[name, k] for k in range(_part_count(size))]}
-        for name, size in sorted(known.items())
+        for name, size in sorted(sizes.items())
     }
 
 

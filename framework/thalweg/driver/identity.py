@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from thalweg.driver.homotopy import HomotopySchedule
-from thalweg.interfaces import Objective, Preconditioner, Solver
+from thalweg.interfaces import Objective, Solver
 from thalweg.parallel.identity import identity_texts
 from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, Provider, SolverSpec, plugins
 
 
-def identity_of(
-    objective: Objective, solver: Solver[Any], homotopy: HomotopySchedule | None
-) -> dict[str, Any]:
-    """Identity of objective, data and method, as flat ``{"part.option": value}``.  Collective.
-
-    Stopping rules are left out: a run may continue with a larger budget.
-    """
-    return objective_identity(objective, solver=solver, homotopy=homotopy)
-
-
 def objective_identity(objective: Objective, **parts: Any) -> dict[str, Any]:
-    """Identity of a problem and its data.  Collective; what cannot be digested is noted."""
+    """Identity of a problem, its data and method, as flat ``{"part.option": value}``.  Collective.
+
+    Stopping rules are left out: a run may continue with a larger budget.  What cannot be digested
+    is noted.
+    """
     content = {"objective": {"layout": objective.layout, **objective.identity()}, **parts}
     texts, unseen = identity_texts(objective.comm, content)
     if unseen:
@@ -42,20 +35,10 @@ def plugin_versions(objective: Objective, solver: Solver[Any]) -> dict[str, str]
     for kind in (ObjectiveSpec, PreconditionerSpec, SolverSpec):
         for spec in plugins().specs(kind):
             by_package[spec.load.partition(":")[0].partition(".")[0]] = plugins().provider(spec)
-    parts = {"objective": objective, "solver": solver, "preconditioner": preconditioner_of(solver)}
+    parts = {"objective": objective, "solver": solver, "preconditioner": solver.preconditioner}
     versions = {}
     for role, part in parts.items():
         provider = by_package.get(type(part).__module__.partition(".")[0])
         name = "" if provider is None else f"{provider.distribution} {provider.version}"
         versions[f"{role} distribution"] = name
     return versions
-
-
-def preconditioner_of(solver: Solver[Any]) -> Preconditioner | None:
-    """The preconditioner inside a solver, None if it takes or has none."""
-    return solver.preconditioner if solver.preconditioned else None
-
-
-def name_of(part: object) -> str | None:
-    """Name of a solver or a preconditioner in a checkpoint."""
-    return None if part is None else type(part).__qualname__

@@ -14,7 +14,6 @@ from thalweg.driver.checkpoint_content import refusing_malformed
 from thalweg.driver.descent_check import confirmed
 from thalweg.driver.evaluations import checked_evaluations, read_only
 from thalweg.driver.homotopy import HomotopySchedule
-from thalweg.driver.identity import preconditioner_of
 from thalweg.driver.progress import Callback, Iterate, Progress, ProgressBar
 from thalweg.driver.saving import SavedRun
 from thalweg.driver.signals import SignalWatch
@@ -111,7 +110,7 @@ class _Run:
     ) -> None:
         self.objective, self.solver, self.stop = objective, solver, stop
         self.callbacks, self.measure = callbacks, measure
-        self.preconditioner = preconditioner_of(solver)
+        self.preconditioner = solver.preconditioner
         for part, role in ((solver, "solver"), (self.preconditioner, "preconditioner")):
             if part is not None:
                 require(objective, part.requires, f"{role} {type(part).__name__}")

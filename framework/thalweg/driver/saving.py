@@ -10,7 +10,6 @@ from typing import Any
 from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.checkpoint_content import refusing_malformed, restored
 from thalweg.driver.homotopy import EARLY_STAGES
-from thalweg.driver.identity import name_of, preconditioner_of
 from thalweg.driver.progress import Progress
 from thalweg.driver.stopping import Stop
 from thalweg.errors import CheckpointError, StorageError
@@ -42,26 +41,26 @@ class SavedRun:
     last: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
-        self.preconditioner = preconditioner_of(self.solver)
-        names = {"solver": name_of(self.solver), "preconditioner": name_of(self.preconditioner)}
-        self.parts: dict[str, str | None] = names
+        self.preconditioner = inner = self.solver.preconditioner
+        named = {"solver": self.solver, "preconditioner": inner}
+        self.parts = {role: part and type(part).__qualname__ for role, part in named.items()}
+        #: Where the state is saved at which a budget ends the early stages of a homotopy.
+        self.early = self.checkpoints
+        if self.checkpoints is not None:
+            folder = self.checkpoints.folder / "early-stages"
+            self.early = replace(self.checkpoints, folder=folder)
 
     @property
     def due(self) -> bool:
         """Whether the time for the next checkpoint has come."""
-        kept = self.checkpoints
-        return kept is not None and time.perf_counter() - self.last >= kept.interval
-
-    @property
-    def _uncut(self) -> Checkpoints:
-        """Where the state is saved at which a budget ends the early stages of a homotopy."""
-        assert self.checkpoints is not None
-        return replace(self.checkpoints, folder=self.checkpoints.folder / "early-stages")
+        if self.checkpoints is None:
+            return False
+        return time.perf_counter() - self.last >= self.checkpoints.interval
 
     def read(self, stop: Stop) -> dict[str, Any] | None:
         """The newest checkpoint from which this run can go on, None where there is none."""
-        content = self.checkpoints.read(self.objective) if self.checkpoints else None
-        if content is None:
+        content = None if self.checkpoints is None else self.checkpoints.read(self.objective)
+        if content is None or self.early is None:
             return None
         for part, name in self.parts.items():
             # Fields of another solver's state may have the same names.
@@ -74,7 +73,7 @@ class SavedRun:
         cut = content["progress"].get("cut")
         if cut and stop.budget(*cut, share=EARLY_STAGES).running:
             # These budgets would not have ended the early stages there: go on with them.
-            return self._uncut.read(self.objective)
+            return self.early.read(self.objective)
         return content
 
     def restore(self, state: SolverState, content: dict[str, Any]) -> SolverState:
@@ -119,7 +118,8 @@ class SavedRun:
         A disk that is full ends no run: what was written stays, and at the next interval there
         may be room again.  ``early``: beside the others, where the early stages of a homotopy end.
         """
-        if self.checkpoints is None:
+        checkpoints = self.early if early else self.checkpoints
+        if checkpoints is None:
             return False
         began, failures = time.perf_counter(), len(self.failures)
         content = {
@@ -131,7 +131,6 @@ class SavedRun:
             "trace": on_root(self.objective.comm, self.trace.to_array),
         }
         try:
-            checkpoints = self._uncut if early else self.checkpoints
             checkpoints.write(self.objective, self.at.iteration, content)
         except StorageError as error:
             self.failures.append(f"at iteration {self.at.iteration}: {error}")

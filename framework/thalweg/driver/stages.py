@@ -35,6 +35,7 @@ class Stages:
         at: Progress,
     ) -> None:
         self.objective, self.solver = objective, solver
+        self._homotopy = cast(Homotopy, objective)  # where there is a schedule
         self.schedule, self.stop, self.at = schedule, stop, at
         self.last = 0 if schedule is None else len(schedule.values) - 1
         self.columns: tuple[str, ...] = ()
@@ -46,10 +47,6 @@ class Stages:
             self._before = objective.homotopy_parameter
             own = () if schedule is None else STAGE_COLUMNS
             self.columns = (objective.homotopy_name, *own)
-
-    @property
-    def _homotopy(self) -> Homotopy:
-        return cast(Homotopy, self.objective)
 
     @property
     def rules(self) -> list[Stop]:

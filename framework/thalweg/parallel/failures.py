@@ -232,7 +232,7 @@ def collective_cleanup(comm: MPI.Comm, free: Callable[[], None]) -> Iterator[Non
             free()
         return
     channel = _channel(comm)
-    block = channel.enter()
+    channel.blocks = block = channel.blocks + 1
     error: BaseException | None = None
     try:
         yield
@@ -273,12 +273,8 @@ class _Channel:
 
     def __init__(self, comm: MPI.Comm) -> None:
         self.comm = comm.Dup()
-        self._blocks = 0
-
-    def enter(self) -> int:
-        """A number for a block: blocks are entered in the same order on all ranks."""
-        self._blocks += 1
-        return self._blocks
+        #: Number of the last block: blocks are entered in the same order on all ranks.
+        self.blocks = 0
 
     def meet(self, block: int, error: BaseException | None) -> list[tuple[Any, ...] | None] | None:
         """Wait for all ranks at the end of the block: how each failed, None where it did not.

@@ -26,45 +26,41 @@ class Trace:
     def __init__(self, columns: Sequence[str]) -> None:
         if len(set(columns)) != len(columns):
             raise ValueError(f"trace columns repeat: {list(columns)}")
-        self._columns = tuple(columns)
+        #: Names of the columns.
+        self.columns = tuple(columns)
         self._rows: list[tuple[float, ...]] = []
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns."""
-        return self._columns
 
     @property
     def homotopy_parameter(self) -> str | None:
         """Name of the column with the parameter of a homotopy, that before ``stage``, if any."""
-        if self.STAGE not in self._columns[1:]:
+        if self.STAGE not in self.columns[1:]:
             return None
-        return self._columns[self._columns.index(self.STAGE) - 1]
+        return self.columns[self.columns.index(self.STAGE) - 1]
 
     def append(self, row: Mapping[str, float]) -> None:
         """Add one row; a column that ``row`` lacks becomes NaN, an unknown one is an error."""
-        unknown = set(row) - set(self._columns)
+        unknown = set(row) - set(self.columns)
         if unknown:
-            raise KeyError(f"trace has no column {sorted(unknown)}; it has {list(self._columns)}")
-        self._rows.append(tuple(float(row.get(name, np.nan)) for name in self._columns))
+            raise KeyError(f"trace has no column {sorted(unknown)}; it has {list(self.columns)}")
+        self._rows.append(tuple(float(row.get(name, np.nan)) for name in self.columns))
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __getitem__(self, column: str) -> np.ndarray:
         """Values of one column, shape ``(len(self),)``, float64."""
-        if column not in self._columns:
-            raise KeyError(f"trace has no column {column!r}; it has {list(self._columns)}")
-        index = self._columns.index(column)
+        if column not in self.columns:
+            raise KeyError(f"trace has no column {column!r}; it has {list(self.columns)}")
+        index = self.columns.index(column)
         return np.array([row[index] for row in self._rows], dtype=float)
 
     def __iter__(self) -> Iterator[dict[str, float]]:
         for row in self._rows:
-            yield dict(zip(self._columns, row, strict=True))
+            yield dict(zip(self.columns, row, strict=True))
 
     def to_array(self) -> np.ndarray:
         """All rows, shape ``(len(self), len(self.columns))``, float64."""
-        return np.array(self._rows, dtype=float).reshape(len(self._rows), len(self._columns))
+        return np.array(self._rows, dtype=float).reshape(len(self._rows), len(self.columns))
 
     @classmethod
     def from_array(cls, columns: Sequence[str], values: np.ndarray) -> Trace:
@@ -77,7 +73,7 @@ class Trace:
     def write_csv(self, stream: TextIO) -> None:
         """Write a header and the rows; numbers keep every bit (``repr``)."""
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(self._columns)
+        writer.writerow(self.columns)
         for row in self._rows:
             writer.writerow([_shortest(value) for value in row])
 

@@ -5,8 +5,11 @@ the row lies in a tile or on which rank, so that every number is the same at any
 number of ranks.
 """
 
+# mypy: disable-error-code="no-untyped-def"
+
 from __future__ import annotations
 
+import numba
 import numpy as np
 
 from thalweg.parallel import kernel
@@ -20,8 +23,8 @@ _SCALE = 2.0**700
 _MARGIN = 5e-7
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
-def squared_distance(a, b, scale):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _squared_distance(a, b, scale):
     """Squared distance of two rows times ``scale``, differences and sum in float64."""
     total = np.float64(0.0)
     for c in range(a.size):
@@ -30,8 +33,8 @@ def squared_distance(a, b, scale):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
-def squared_image_of_difference(components, a, b, scale):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _squared_image(components, a, b, scale):
     """``||Psi (a - b) scale||^2``, from the difference: accurate however close a and b are."""
     total = 0.0
     for k in range(components.shape[0]):
@@ -43,7 +46,7 @@ def squared_image_of_difference(components, a, b, scale):  # type: ignore[no-unt
 
 
 @kernel(fastmath={"reassoc", "contract", "nsz"})
-def map_rows(rows, mean, components, images):  # type: ignore[no-untyped-def]
+def map_rows(rows, mean, components, images):
     """``images = (rows - mean) @ components.T`` in float64, each row by itself."""
     centered = np.empty(mean.size)
     for i in range(rows.shape[0]):
@@ -56,9 +59,9 @@ def map_rows(rows, mean, components, images):  # type: ignore[no-untyped-def]
             images[i, k] = product
 
 
-@kernel(fastmath={"contract", "nsz"})
-def squared_packed_distance(a, b, scale):  # type: ignore[no-untyped-def]
-    """As :func:`squared_distance`, of two rows of :class:`SparseRows`."""
+@numba.njit(nogil=True, fastmath={"contract", "nsz"})
+def _squared_packed_distance(a, b, scale):
+    """As :func:`_squared_distance`, of two rows of :class:`SparseRows`."""
     width = a.size // 2
     total = 0.0
     i = j = 0
@@ -76,9 +79,9 @@ def squared_packed_distance(a, b, scale):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel(fastmath={"contract", "nsz"})
-def squared_image_of_packed_difference(components, a, b, scale):  # type: ignore[no-untyped-def]
-    """As :func:`squared_image_of_difference`, of two rows of :class:`SparseRows`."""
+@numba.njit(nogil=True, fastmath={"contract", "nsz"})
+def _squared_packed_image(components, a, b, scale):
+    """As :func:`_squared_image`, of two rows of :class:`SparseRows`."""
     width = a.size // 2
     image = np.zeros(components.shape[0])
     i = j = 0
@@ -102,14 +105,8 @@ def squared_image_of_packed_difference(components, a, b, scale):  # type: ignore
     return total
 
 
-_squared_packed_distance = squared_packed_distance.dispatcher
-_squared_packed_image = squared_image_of_packed_difference.dispatcher
-_squared_distance = squared_distance.dispatcher
-_squared_image = squared_image_of_difference.dispatcher
-
-
-@kernel(fastmath={"contract", "nsz"})
-def measure_pair(components, close, packed, a, b, image_a, image_b, size):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, fastmath={"contract", "nsz"})
+def _measure_pair(components, close, packed, a, b, image_a, image_b, size):
     """Squared length before and after the map; ``size`` is the sum of the squared norms.
 
     Both are multiplied by the square of ``_SCALE`` where the points nearly coincide.
@@ -129,13 +126,8 @@ def measure_pair(components, close, packed, a, b, image_a, image_b, size):  # ty
     return length, _squared_image(components, a, b, scale)
 
 
-_measure_pair = measure_pair.dispatcher
-
-
-@kernel(fastmath={"contract", "nsz"})
-def mark_suspects(  # type: ignore[no-untyped-def]
-    dots, images, low, high, image_low, image_high, tails, i, first, last, w, marks
-):
+@numba.njit(nogil=True, fastmath={"contract", "nsz"})
+def _mark_suspects(dots, images, low, high, image_low, image_high, tails, i, first, last, w, marks):
     """Mark the columns whose distortion may reach ``w``, by bounds that hold under rounding.
 
     Not marked means: the true distortion is below ``w`` by no more than three roundings of
@@ -170,11 +162,8 @@ def mark_suspects(  # type: ignore[no-untyped-def]
     return count
 
 
-_mark_suspects = mark_suspects.dispatcher
-
-
-@kernel(fastmath={"reassoc", "contract", "nsz"})
-def product_of_rows(a, b):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _product_of_rows(a, b):
     """Inner product in single precision."""
     total = np.float32(0.0)
     for c in range(a.size):
@@ -182,14 +171,9 @@ def product_of_rows(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
-_product_of_rows = product_of_rows.dispatcher
-
-
-@kernel(fastmath={"contract", "nsz"})
-def is_suspect(  # type: ignore[no-untyped-def]
-    dot, image, low, high, image_low, image_high, cross, w
-):
-    """As :func:`mark_suspects`, of one pair; the bounds are sums of those of its points."""
+@numba.njit(nogil=True, fastmath={"contract", "nsz"})
+def _is_suspect(dot, image, low, high, image_low, image_high, cross, w):
+    """As :func:`_mark_suspects`, of one pair; the bounds are sums of those of its points."""
     two = np.float32(2.0)
     shortest = low - two * (dot + cross)
     longest = high - two * (dot - cross)
@@ -198,20 +182,14 @@ def is_suspect(  # type: ignore[no-untyped-def]
     return stretched or shrunk
 
 
-_is_suspect = is_suspect.dispatcher
-
-
-@kernel()
-def lowered(cutoff):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True)
+def _lowered(cutoff):
     """Cutoff for bounds in single precision, below which the true value is below ``cutoff``."""
     return np.float32(cutoff - _MARGIN * (1.0 + cutoff))
 
 
-_lowered = lowered.dispatcher
-
-
 @kernel(fastmath={"contract", "nsz"})
-def filter_tile(  # type: ignore[no-untyped-def]
+def filter_tile(
     dots, images, rows, columns, components, row_start, column_start, triangle, close, packed,
     threshold, best, max_pairs, labeled, found_i, found_j, found_value, found_length, counts,
     best_pair,
@@ -351,7 +329,7 @@ def filter_tile(  # type: ignore[no-untyped-def]
 
 
 @kernel(fastmath={"contract", "nsz"})
-def measure_pairs(  # type: ignore[no-untyped-def]
+def measure_pairs(
     first, second, rows, others, sizes, other_sizes, images, other_images, components, close,
     packed, lengths, mapped,
 ):  # fmt: skip
