@@ -214,7 +214,10 @@ class ContentWriter:
         """
         if self.comm.size == 1:
             return
-        heads = {name: _head(array) for name, array in self._alike.items()}
+        heads = {
+            name: (array.shape, array.dtype.str, sha256(array.tobytes()).digest())
+            for name, array in self._alike.items()
+        }
         every, names = zip(*self.comm.allgather((heads, {*heads, *self._rows})), strict=True)
         for name in sorted(set.union(*names) - set.intersection(*names)):
             raise TypeError(f"state field '{name}' is an array on some ranks, and none on others")
@@ -242,10 +245,6 @@ class ContentWriter:
             name = f"{stem}-{number}"
         self._names.add(name)
         return name
-
-
-def _head(array: np.ndarray) -> tuple[Any, ...]:
-    return array.shape, array.dtype.str, sha256(np.ascontiguousarray(array).tobytes()).digest()
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -95,30 +95,29 @@ def drive(
         return run.run(x, resume, progress)
 
 
+@dataclass
 class _Run:
     """One call of :func:`drive`."""
 
-    def __init__(
-        self,
-        objective: Objective,
-        solver: Solver[Any],
-        stop: Stop,
-        callbacks: Sequence[Callback],
-        homotopy: HomotopySchedule | None,
-        checkpoints: Checkpoints | None,
-        measure: bool,
-    ) -> None:
-        self.objective, self.solver, self.stop = objective, solver, stop
-        self.callbacks, self.measure = callbacks, measure
+    objective: Objective
+    solver: Solver[Any]
+    stop: Stop
+    callbacks: Sequence[Callback]
+    homotopy: HomotopySchedule | None
+    checkpoints: Checkpoints | None
+    measure: bool
+
+    def __post_init__(self) -> None:
+        objective, solver = self.objective, self.solver
         self.preconditioner = solver.preconditioner
         for part, role in ((solver, "solver"), (self.preconditioner, "preconditioner")):
             if part is not None:
                 require(objective, part.requires, f"{role} {type(part).__name__}")
         self.at = Progress()
-        self.stages = Stages(objective, solver, homotopy, stop, self.at)
+        self.stages = Stages(objective, solver, self.homotopy, self.stop, self.at)
         self.seconds = {"setup": 0.0, "optimize": 0.0, "checkpoint": 0.0}
         trace = Trace((*COLUMNS, *self.stages.columns, *solver.trace_columns))
-        self.saved = SavedRun(objective, solver, checkpoints, self.at, self.seconds, trace)
+        self.saved = SavedRun(objective, solver, self.checkpoints, self.at, self.seconds, trace)
         self.state: Any = None  # the solver's, from its init on
         self.prepared = False  # whether the preconditioner is set up
         self.last_good: Any = None  # the state at the last finite iterate
@@ -147,9 +146,8 @@ class _Run:
                 # A run that reached its limit may be given a larger one.
                 saved = not status.failed and self.saved.write(self.state, self._elapsed())
                 # Without checkpoints, the one who sent the signal must not be ignored.
-                self.signals.answered = (
-                    status is Status.INTERRUPTED and self.saved.checkpoints is not None
-                )
+                interrupted = status is Status.INTERRUPTED
+                self.signals.answered = interrupted and self.checkpoints is not None
                 return self._result(self.state, status, saved)
 
     @phase("setup")
@@ -234,7 +232,10 @@ class _Run:
 
     def _status(self, state: SolverState) -> Status:
         """Status of the run, the same on all ranks, by rank 0's clock and any rank's signal."""
-        stop_requested = self._callbacks(state)
+        counts = (self.at.iteration, state.evaluations, self._elapsed())
+        measures = (state.value, state.gradient_norm)
+        iterate = Iterate(*counts, *measures, read_only(state.x), state)
+        stop_requested = True in [bool(callback(iterate)) for callback in self.callbacks]
         status = self.stages.status(state)
         if self.stages.left and not status.failed:
             status = Status.RUNNING  # what ends a stage leads to the next
@@ -261,12 +262,6 @@ class _Run:
 
     def _elapsed(self) -> float:
         return self.at.elapsed + run_clock() - self.began
-
-    def _callbacks(self, state: SolverState) -> bool:
-        counts = (self.at.iteration, state.evaluations, self._elapsed())
-        measures = (state.value, state.gradient_norm)
-        iterate = Iterate(*counts, *measures, read_only(state.x), state)
-        return True in [bool(callback(iterate)) for callback in self.callbacks]
 
     def _record(self, state: SolverState) -> dict[str, float]:
         counts = (self.at.iteration, state.evaluations, self._elapsed())

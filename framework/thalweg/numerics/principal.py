@@ -7,7 +7,7 @@ import scipy.linalg
 import scipy.sparse
 
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, sum_large, sum_over_ranks
+from thalweg.parallel import Layout, Ring, sum_large, sum_over_ranks
 
 #: Largest number of columns, or else rows, for which a matrix of that size is decomposed.
 EXACT_SIZE = 4096
@@ -107,10 +107,8 @@ def _from_inner_products(centered: np.ndarray, layout: Layout, components: int) 
     """Directions X' u from the eigenvectors u of X X', made orthonormal."""
     comm = layout.comm
     mine = np.empty((layout.local_rows, layout.rows), dtype=centered.dtype)
-    for owner, count in enumerate(layout.counts()):
-        block = centered if owner == comm.rank else np.empty((count, centered.shape[1]), mine.dtype)
-        comm.Bcast(block, root=owner)
-        mine[:, layout.starts[owner] : layout.starts[owner + 1]] = centered @ block.T
+    for block in Ring(layout).blocks(centered):
+        mine[:, block.start : block.stop] = centered @ block.arrays[0].T
     leading = _on_every_rank(layout, layout.gather_on_root(mine).astype(float), components)
     directions = _product(layout, layout.local(leading).astype(centered.dtype), centered)
     # Centered rows span one dimension less than there are rows: X' u is rounding there, and may

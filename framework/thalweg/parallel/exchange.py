@@ -129,19 +129,13 @@ class RowExchange:
         ghosts = self.fetch(block)
         return np.concatenate([block, ghosts]) if len(ghosts) else np.asarray(block)
 
-    def begin_fetch(
-        self, block: np.ndarray, out: np.ndarray | None = None
-    ) -> Callable[[], np.ndarray]:
+    def begin_fetch(self, block: np.ndarray) -> Callable[[], np.ndarray]:
         """Begin to :meth:`fetch`; the function returned ends it, on all ranks.
 
-        ``block`` must not change before.  ``out`` is where the ghost rows go, if given.
+        ``block`` must not change before.
         """
         block = self._checked(block, self.plan.layout.local_rows)
-        if out is None:
-            out = np.empty((len(self.plan.ghosts), *block.shape[1:]), block.dtype)
-        received = self._checked(out, len(self.plan.ghosts))
-        if received is not out or out.shape[1:] != block.shape[1:] or out.dtype != block.dtype:
-            raise ValueError("the ghost rows must be C-contiguous, of the block's type and shape")
+        received = np.empty((len(self.plan.ghosts), *block.shape[1:]), block.dtype)
         if row_bytes(block) == 0:
             return lambda: received
         count_messages(self.rows_sent * row_bytes(block), len(self._receivers))

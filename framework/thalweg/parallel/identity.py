@@ -57,10 +57,10 @@ def identity_texts(comm: MPI.Comm, content: Any) -> tuple[dict[str, Any], list[s
     """
     found = _Content()
     found.add("", content)
-    heads = {
-        path: (a.dtype.str, a.shape[1:], len(a), comm.size > 1 and zlib.crc32(_bytes_of(a)))
-        for path, a in found.arrays.items()
-    }
+    heads = {}
+    for path, array in found.arrays.items():
+        checksum = comm.size > 1 and zlib.crc32(np.ravel(array).view(np.uint8))
+        heads[path] = (array.dtype.str, array.shape[1:], len(array), checksum)
     layouts = [layout.counts().tolist() for layout in found.layouts if layout.comm.size > 1]
     every = comm.allgather((found.texts, heads, layouts, found.unseen))
     texts: dict[str, Any] = {}
@@ -79,10 +79,6 @@ def identity_texts(comm: MPI.Comm, content: Any) -> tuple[dict[str, Any], list[s
             layout = Layout(comm, sum(sizes), local_rows=sizes[comm.rank])
         texts[path] = DATA + layout.digest(found.arrays.get(path, np.empty(0)))
     return comm.bcast((texts, sorted({path for part in every for path in part[3]})))
-
-
-def _bytes_of(array: np.ndarray) -> memoryview:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 class _Content:

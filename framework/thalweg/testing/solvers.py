@@ -48,7 +48,12 @@ def check_solver(
         One sentence that says what is wrong.
     """
     solver = build()
-    _check_options(solver)
+    name = type(solver).__name__
+    frozen = dataclasses.is_dataclass(solver) and type(solver).__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert frozen, f"{name} must be a dataclass with frozen=True: nothing mutable hides in a solver"
+    if solver.preconditioned:
+        fields = {field.name for field in dataclasses.fields(solver)}  # type: ignore[arg-type]
+        assert "preconditioner" in fields, f"{name} has no field 'preconditioner' to take one"
     missing = missing_capabilities(objective, solver.requires)
     assert not missing, f"it needs {missing[0].described()}, which the objective does not offer"
     _check_steps(solver, objective, x, steps, decreasing)
@@ -95,15 +100,6 @@ def check_resumption(
         if column != "seconds":
             equal = np.array_equal(whole.trace[column], resumed.trace[column], equal_nan=True)
             assert equal, f"column '{column}' of the trace differs after resuming"
-
-
-def _check_options(solver: Solver[Any]) -> None:
-    name = type(solver).__name__
-    frozen = dataclasses.is_dataclass(solver) and type(solver).__dataclass_params__.frozen  # type: ignore[attr-defined]
-    assert frozen, f"{name} must be a dataclass with frozen=True: nothing mutable hides in a solver"
-    if solver.preconditioned:
-        fields = {field.name for field in dataclasses.fields(solver)}  # type: ignore[arg-type]
-        assert "preconditioner" in fields, f"{name} has no field 'preconditioner' to take one"
 
 
 def _check_steps(

@@ -40,9 +40,16 @@ def component_labels(
     logarithm of the rows, as in Shiloach and Vishkin (1982).  A rank holds its own rows and those
     that its edges name.
     """
-    if not scipy.sparse.issparse(weights) and _has_full_row(layout, np.asarray(weights)):
-        return 1, np.zeros(layout.local_rows, dtype=np.int32)
-    plan = RowPlan.of(layout, _columns(weights))
+    if isinstance(weights, np.ndarray):
+        # One row with all its neighbors connects everything: so it is with most dense weights.
+        rows, all_others = enumerate(weights[:8], layout.start), layout.rows - 1
+        full = any(np.count_nonzero(row) - bool(row[i]) == all_others for i, row in rows)
+        if any_over_ranks(layout.comm, full):
+            return 1, np.zeros(layout.local_rows, dtype=np.int32)
+        columns = np.flatnonzero(weights.any(axis=0))
+    else:
+        columns = weights.indices
+    plan = RowPlan.of(layout, columns)
     clusters = _clusters(plan, weights)
     exchange = RowExchange(plan)
     count = layout.local_rows
@@ -62,21 +69,6 @@ def component_labels(
     offset = firsts[: layout.comm.rank].sum()
     labels = rows_at(layout, np.where(first, offset + np.cumsum(first) - 1, -1), least)
     return int(firsts.sum()), labels.astype(np.int32)
-
-
-def _has_full_row(layout: Layout, weights: np.ndarray) -> bool:
-    # One row with all its neighbors connects everything: so it is with most dense weights.
-    full = any(
-        np.count_nonzero(row) - bool(row[layout.start + i]) == layout.rows - 1
-        for i, row in enumerate(weights[:8])
-    )
-    return any_over_ranks(layout.comm, full)
-
-
-def _columns(weights: scipy.sparse.csr_matrix | np.ndarray) -> np.ndarray:
-    if isinstance(weights, np.ndarray):
-        return np.flatnonzero(weights.any(axis=0))
-    return np.asarray(weights.indices)
 
 
 def _clusters(plan: RowPlan, weights: scipy.sparse.csr_matrix | np.ndarray) -> np.ndarray:

@@ -59,16 +59,14 @@ class JacobiIterations(Method):
         solution = np.zeros_like(residual)
         search = np.asarray(residual * self._inverse[:, None])
         Ap = np.empty_like(residual)
-        ghosts = np.empty((len(self._exchange.plan.ghosts), residual.shape[1]), self._real)
         partial = np.empty((2, -(-len(residual) // BLOCK), residual.shape[1]))
         goal = self.rtol**2
         rz = self._sum(np.einsum("ij,ij->j", residual, search, dtype=float))
         self.iterations = 0
         while running.any() and self.iterations < self.limit:
-            end = self._exchange.begin_fetch(search, ghosts)
+            end = self._exchange.begin_fetch(search)
             _multiply(*self._own, search, Ap, partial[0])
-            end()
-            if len(ghosts):
+            if len(ghosts := end()):
                 _add_products(*self._others, search, ghosts, Ap, partial[0])
             pAp = self._sum(partial[0].sum(axis=0))
             if not np.all(np.where(running, pAp, 1.0) > 0.0):

@@ -22,13 +22,7 @@ import scipy.linalg
 import scipy.spatial
 import threadpoolctl
 
-from thalweg.engines.neighbors.neighbor_kernels import (
-    bound_limits,
-    filter_tile,
-    merge_lists,
-    pack_lists,
-    sort_lists,
-)
+from thalweg.engines.neighbors import neighbor_kernels as kernels
 from thalweg.errors import InputError
 from thalweg.parallel import (
     Layout,
@@ -276,16 +270,16 @@ class _Points:
         factor = _factor(near, sizes)
         tile = factor @ _opposite(factor)
         slack = 4.0 * _error(near.shape[1]) * float(sizes.max())
-        bound_limits(tile, top, slack, self.k, self.scale, self.limits, self.thresholds)
+        kernels.bound_limits(tile, top, slack, self.k, self.scale, self.limits, self.thresholds)
         both = self.exact, self.numbers, *self.lists
-        filter_tile(tile, top, top, True, self.k, self.scale, *both, *both)
+        kernels.filter_tile(tile, top, top, True, self.k, self.scale, *both, *both)
 
     def shorten(self) -> None:
         """Lower the limits to the pairs known."""
         nothing = np.zeros_like(self.counts), np.empty((0, 2))
 
         def shorten(rows: tuple[int, int]) -> None:
-            merge_lists(*nothing, *rows, self.k, self.scale, *self.lists)
+            kernels.merge_lists(*nothing, *rows, self.k, self.scale, *self.lists)
 
         run_on_threads(shorten, self._parts())
 
@@ -296,7 +290,7 @@ class _Points:
         distances = np.empty(indices.shape)
 
         def sort(rows: tuple[int, int]) -> None:
-            sort_lists(self.pairs, order, *rows, distances, indices)
+            kernels.sort_lists(self.pairs, order, *rows, distances, indices)
 
         run_on_threads(sort, self._parts())
         return indices, distances
@@ -338,11 +332,11 @@ def _visit(layout: Layout, own: _Points, frame: _Frame, block: RingBlock) -> Non
     theirs = _Points(frame, points, numbers, own.k, limits)
     _search(own, theirs, block.rows, block.poll)
     packed = np.empty((int(theirs.counts.sum()), 2))
-    pack_lists(theirs.pairs, theirs.counts, packed)
+    kernels.pack_lists(theirs.pairs, theirs.counts, packed)
     counts = np.zeros_like(own.counts)
     swap(theirs.counts, counts[block.held])
     pairs = swap(packed, np.empty((int(counts.sum()), 2)))
-    merge_lists(counts, pairs, 0, len(counts), own.k, own.scale, *own.lists)
+    kernels.merge_lists(counts, pairs, 0, len(counts), own.k, own.scale, *own.lists)
 
 
 def _search(own: _Points, theirs: _Points, rows: slice, poll: Callable[[], None]) -> None:
@@ -370,7 +364,7 @@ def _search(own: _Points, theirs: _Points, rows: slice, poll: Callable[[], None]
         tile = buffers.products[: shape[0] * shape[1]].reshape(shape)
         np.matmul(own.coordinates[band], right[:, columns], out=tile)
         with locks[a], their_locks[b]:
-            filter_tile(
+            kernels.filter_tile(
                 tile, band.start, columns.start, False, own.k, own.scale, own.exact, own.numbers,
                 *own.lists, theirs.exact, theirs.numbers, *theirs.lists,
             )  # fmt: skip

@@ -26,11 +26,7 @@ class WorstSecants:
     """
 
     def __init__(
-        self,
-        options: ScanOptions,
-        accuracy: Accuracy,
-        packed: bool = False,
-        ranks: int = 1,
+        self, options: ScanOptions, accuracy: Accuracy, packed: bool = False, ranks: int = 1
     ) -> None:
         self._options, self._accuracy, self._packed = options, accuracy, packed
         self._threshold = options.threshold if options.max_pairs > 0 else np.inf
@@ -56,31 +52,21 @@ class WorstSecants:
         self._prune()
 
     def tile(
-        self,
-        components: np.ndarray,
-        low: Block,
-        high: Block,
-        tile: Edges,
-        labeled: bool,
+        self, components: np.ndarray, low: Block, high: Block, tile: Edges, labeled: bool
     ) -> None:
         """Scan one tile; called from several threads."""
-        r0, r1, c0, c1 = tile
-        same = low is high and r0 == c0
+        top, bottom, left, right = tile
+        same = low is high and top == left
         # Products of this size are still in the cache when they are filtered.
-        for first in range(r0, r1, STRIP):
-            strip = (first, min(r1, first + STRIP), first if same else c0, c1)
-            self._strip(components, low, high, strip, same, labeled)
+        for first in range(top, bottom, STRIP):
+            strip = (first, min(bottom, first + STRIP), first if same else left, right)
+            self._strip(components, low, high, strip, labeled)
 
     def _strip(
-        self,
-        components: np.ndarray,
-        low: Block,
-        high: Block,
-        strip: Edges,
-        triangle: bool,
-        labeled: bool,
+        self, components: np.ndarray, low: Block, high: Block, strip: Edges, labeled: bool
     ) -> None:
         r0, r1, c0, c1 = strip
+        triangle = low is high and r0 == c0
         # Together: another thread's pair must not go with this one's value.
         with self._lock:
             threshold, best, best_pair = self._threshold, self._best, np.array(self._best_pair)
