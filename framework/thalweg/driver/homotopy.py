@@ -1,17 +1,26 @@
-"""Following a homotopy parameter from an easy problem to the wanted one."""
+"""The stages of a run: values of a homotopy parameter in turn; without a homotopy there is one."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
-from thalweg.driver.stopping import Stop
+import numpy as np
+
+from thalweg.driver.progress import Progress
+from thalweg.driver.stopping import STATUSES, Stop
 from thalweg.errors import InputError
-from thalweg.interfaces import Homotopy
+from thalweg.interfaces import Homotopy, Objective, Solver, SolverState, require
+from thalweg.parallel import values_of_all_ranks
+from thalweg.result import Status, Trace
 
 #: Share of each budget of a run that the stages before the last may use, so that any budget
 #: ends at the problem that is wanted.
 EARLY_STAGES = 0.8
+
+#: Rules that end a stage before the last: no more than a start for the next is wanted.
+EARLY_RULES = Stop(iterations=10_000, decrease=1e-6, window=1)
 
 
 @dataclass(frozen=True)
@@ -32,7 +41,7 @@ class HomotopySchedule:
     """
 
     values: tuple[float, ...]
-    stage: Stop = field(default_factory=lambda: Stop(iterations=10_000, decrease=1e-6, window=1))
+    stage: Stop = EARLY_RULES
 
     def __post_init__(self) -> None:
         if not self.values or not all(math.isfinite(value) for value in self.values):
@@ -41,21 +50,146 @@ class HomotopySchedule:
     @classmethod
     def proposed_by(cls, objective: Homotopy) -> HomotopySchedule | None:
         """The stages that an objective proposes, None if it proposes none."""
-        values = tuple(objective.default_homotopy())
-        if not values:
-            return None
-        iterations = objective.default_stage_iterations
-        if iterations is None:
-            return cls(values)
-        return cls(values, Stop(iterations=iterations, decrease=1e-6, window=1))
+        values, iterations = tuple(objective.default_homotopy()), objective.default_stage_iterations
+        rules = EARLY_RULES if iterations is None else replace(EARLY_RULES, iterations=iterations)
+        return cls(values, rules) if values else None
 
     @classmethod
     def logarithmic(
-        cls, first: float, last: float, stages: int, stage: Stop | None = None
+        cls, first: float, last: float, stages: int, stage: Stop = EARLY_RULES
     ) -> HomotopySchedule:
         """``stages`` values spaced evenly in the logarithm from ``first`` to ``last``."""
         if first <= 0 or last <= 0 or stages < 1:
             raise InputError("homotopy needs positive ends and at least one stage")
         ratio = math.log(last / first)
         early = [first * math.exp(ratio * k / (stages - 1)) for k in range(stages - 1)]
-        return cls((*early, last), *(() if stage is None else (stage,)))
+        return cls((*early, last), stage)
+
+
+class Stages:
+    """The rules of each stage, and the way from one to the next.
+
+    :attr:`columns` are what they add to the trace, :attr:`last` is the number of the last, from 0.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        solver: Solver[Any],
+        schedule: HomotopySchedule | None,
+        stop: Stop,
+        at: Progress,
+    ) -> None:
+        self.objective, self.solver = objective, solver
+        self._homotopy = cast(Homotopy, objective)  # where there is a schedule
+        self.schedule, self.stop, self.at = schedule, stop, at
+        self.last = 0 if schedule is None else len(schedule.values) - 1
+        self.columns: tuple[str, ...] = ()
+        if schedule is not None:
+            require(objective, (Homotopy,), "a homotopy")
+            for value in schedule.values:
+                self._homotopy.check_homotopy(value)
+        if isinstance(objective, Homotopy):
+            self._before = objective.homotopy_parameter
+            # The number of the stage, from 0, and the objective with the parameter of the last, NaN
+            # where the objective at hand does not tell it.
+            own = () if schedule is None else (Trace.STAGE, "wanted_objective")
+            self.columns = (objective.homotopy_name, *own)
+
+    @property
+    def rules(self) -> list[Stop]:
+        """The rules that end the run, and those that end a stage before the last."""
+        return [self.stop] if self.schedule is None else [self.stop, self.schedule.stage]
+
+    @property
+    def left(self) -> int:
+        """Number of stages after the present one."""
+        return max(0, self.last - self.at.stage)
+
+    def cut(self, *used: float) -> bool:
+        """Whether so much of a budget is used that the last stage must begin."""
+        return not self.stop.budget(*cast(Any, used), share=EARLY_STAGES).running
+
+    def leave(self) -> None:
+        """Give the objective the parameter that it had back, where the run left stages out."""
+        if self.left:
+            self._homotopy.homotopy_parameter = self._before
+
+    def shorten(self) -> None:
+        """Enter the last stage at the start of a run whose budgets leave no others."""
+        if self.left and self.cut(0, 0, 0.0):
+            self.at.cut = [0, 0, 0.0, 0]
+            self.enter(self.last)
+
+    def enter(self, stage: int) -> None:
+        """Give the objective the parameter of a stage."""
+        self.at.stage = stage
+        if self.schedule is not None:
+            self._homotopy.homotopy_parameter = self.schedule.values[min(stage, self.last)]
+
+    def change(self, state: SolverState, used: list[float]) -> tuple[int, bool] | None:
+        """The stage to which the run goes on, None where it stays.  Collective.
+
+        With it, whether a budget of which so much is used demands it, which is then the last.
+        """
+        if not self.left:
+            return None
+        own = np.array((STATUSES.index(self.status(state)), self.cut(*used)))
+        number, cut = values_of_all_ranks(self.objective.comm, own)[0]
+        status = STATUSES[number]
+        if status.failed or (status.running and not cut):
+            return None
+        return (self.last, True) if cut else (self.at.stage + 1, False)
+
+    def entered(self, state: SolverState, stage: int) -> SolverState:
+        """The state with which a later stage begins.  Collective."""
+        self.enter(stage)
+        self.at.stage_start = self.at.iteration
+        x = self._homotopy.escape_stationary_point(state.x)
+        state = cast(SolverState, self.solver.reset(replace(state, x=x)))
+        self.at.values = [state.value]
+        return state
+
+    def status(self, state: SolverState) -> Status:
+        """Convergence of this stage, and in a stage that is not the last also its budget."""
+        status = self.solver.status(state)
+        if not status.running:
+            return status
+        rules = self.rules[-1] if self.left else self.stop
+        if self.solver.derivative_free or not self.solver.decreases:
+            rules = replace(rules, decrease=None)
+        # A small gradient of a part says little.
+        norm = state.gradient_norm if state.whole else math.nan
+        error = float(self.objective.value_error(state.value))
+        status = rules.convergence(self.at.values, norm, error)
+        if status.running and self.left:
+            iterations = self.at.iteration - self.at.stage_start
+            status = replace(rules, seconds=None, evaluations=None).budget(iterations, 0, 0.0)
+        return status
+
+    def row(self, state: SolverState) -> dict[str, float]:
+        """What :attr:`columns` show of a state."""
+        if not self.columns:
+            return {}
+        parameter = self._homotopy.homotopy_parameter
+        row = {self.columns[0]: parameter}
+        if self.schedule is not None:
+            wanted, known = self.schedule.values[-1], state.value
+            if parameter != wanted:
+                known = self._homotopy.value_at(wanted, state.value)
+            row.update(stage=self.at.stage, wanted_objective=known)
+        return row
+
+    def notes(self) -> list[str]:
+        """Sentences on stages that ended early, or were not reached."""
+        notes = []
+        if self.left and self.schedule is not None:
+            name, values = self._homotopy.homotopy_name, self.schedule.values
+            notes.append(
+                f"stopped before the last stage ({self.at.stage + 1} of {len(values)}), at {name} "
+                f"= {values[self.at.stage]:g} instead of {values[-1]:g}: the result is unfinished; "
+                "raise the limit, or resume the run"
+            )
+        if self.at.cut:
+            notes.append("the stages before the last ended early, to leave it a share of the limit")
+        return notes

@@ -13,11 +13,10 @@ from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.checkpoint_content import refusing_malformed
 from thalweg.driver.descent_check import confirmed
 from thalweg.driver.evaluations import checked_evaluations, read_only
-from thalweg.driver.homotopy import HomotopySchedule
+from thalweg.driver.homotopy import HomotopySchedule, Stages
 from thalweg.driver.progress import Callback, Iterate, Progress, ProgressBar
 from thalweg.driver.saving import SavedRun
 from thalweg.driver.signals import SignalWatch
-from thalweg.driver.stages import Stages
 from thalweg.driver.stopping import STATUSES, Stop
 from thalweg.errors import NumericalError
 from thalweg.interfaces import Objective, Solver, SolverState, require

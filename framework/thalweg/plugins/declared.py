@@ -141,7 +141,11 @@ def _annotations(code: Callable[..., Any]) -> dict[str, Any]:
 
 def _option(name: str, hint: Any, default: Any) -> Option:
     facts = next(extra for extra in hint.__metadata__ if isinstance(extra, Help))
-    kind, optional = _without_none(hint.__origin__)
+    kind, optional = hint.__origin__, False
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        others = [part for part in typing.get_args(kind) if part is not type(None)]
+        if len(others) == 1:
+            kind, optional = others[0], True
     choices, entries = facts.choices, None
     origin = typing.get_origin(kind)
     if origin is typing.Literal:
@@ -161,11 +165,3 @@ def _option(name: str, hint: Any, default: Any) -> Option:
         entries=entries,
         keyword=name,
     )
-
-
-def _without_none(hint: Any) -> tuple[Any, bool]:
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        others = [part for part in typing.get_args(hint) if part is not type(None)]
-        if len(others) == 1:
-            return others[0], True
-    return hint, False

@@ -6,15 +6,14 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
+from thalweg.engines.laplacian.contract import MatrixRows
 from thalweg.parallel import Layout, RowExchange, RowPlan, any_over_ranks, rows_at, sum_large
 
 #: Entries of a dense block that are turned into edges at once.
 _ENTRIES = 2**22
 
 
-def component_labels(
-    layout: Layout, weights: scipy.sparse.csr_matrix | np.ndarray
-) -> tuple[int, np.ndarray]:
+def component_labels(layout: Layout, weights: MatrixRows) -> tuple[int, np.ndarray]:
     """Components of the graph whose edges are the non-zero weights.  Collective.
 
     Parameters
@@ -71,7 +70,7 @@ def component_labels(
     return int(firsts.sum()), labels.astype(np.int32)
 
 
-def _clusters(plan: RowPlan, weights: scipy.sparse.csr_matrix | np.ndarray) -> np.ndarray:
+def _clusters(plan: RowPlan, weights: MatrixRows) -> np.ndarray:
     """Components by this rank's edges alone, of its own rows followed by the ghost rows."""
     height, width = plan.layout.local_rows, plan.layout.rows
     nodes = height + len(plan.ghosts)

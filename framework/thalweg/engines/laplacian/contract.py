@@ -10,6 +10,9 @@ import scipy.sparse
 from thalweg.capability import Capability
 from thalweg.parallel import Array
 
+#: This rank's rows of a matrix, shape ``(local_rows, rows)``.
+MatrixRows = scipy.sparse.csr_matrix | np.ndarray
+
 
 class AttractiveLaplacian(Capability):
     """An attractive term whose Hessian is ``scale * L``, L the Laplacian of a graph.
@@ -27,7 +30,7 @@ class AttractiveLaplacian(Capability):
     attraction_scale: float = 4.0
 
     @abstractmethod
-    def attractive_weights(self, x: Array) -> scipy.sparse.csr_matrix | np.ndarray:
+    def attractive_weights(self, x: Array) -> MatrixRows:
         """This rank's rows of the symmetric weights, shape ``(local_rows, rows)``.
 
         Non-negative with zero diagonal; a CSR matrix, or a dense array.

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse
 
+from thalweg.engines.laplacian.contract import MatrixRows
 from thalweg.parallel import Layout
 
 
@@ -22,7 +22,7 @@ class System:
     """
 
     layout: Layout
-    rows: scipy.sparse.csr_matrix | np.ndarray
+    rows: MatrixRows
     name: str
     rtol: float
     iterations: int

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
+from thalweg.engines.laplacian.contract import MatrixRows
 from thalweg.engines.laplacian.method import Method, System
 from thalweg.engines.laplacian.methods import available
 from thalweg.errors import InputError, NumericalError
@@ -140,7 +140,7 @@ def user_options() -> dict[str, Any]:
     return {name: "" if value is None else value for name, value in options.items()}
 
 
-def _matrix(layout: Layout, rows: scipy.sparse.csr_matrix | np.ndarray) -> PETSc.Mat:
+def _matrix(layout: Layout, rows: MatrixRows) -> PETSc.Mat:
     size = ((layout.local_rows, layout.rows), (layout.local_rows, layout.rows))
     if not isinstance(rows, np.ndarray):
         limit = np.iinfo(PETSc.IntType).max

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.engines.laplacian.components import MeanRemoval, component_labels
+from thalweg.engines.laplacian.contract import MatrixRows
 from thalweg.engines.laplacian.method import System
 from thalweg.engines.laplacian.methods import (
     METHODS,
@@ -115,7 +116,7 @@ class LaplacianSolver:
     def __init__(
         self,
         layout: Layout,
-        weights: scipy.sparse.csr_matrix | np.ndarray,
+        weights: MatrixRows,
         scale: float = 4.0,
         shift: float | None = None,
         degrees: np.ndarray | None = None,
@@ -159,9 +160,7 @@ class LaplacianSolver:
         self.method.close()
 
 
-def _mean_removal(
-    layout: Layout, weights: scipy.sparse.csr_matrix | np.ndarray, zero_slack: np.ndarray
-) -> MeanRemoval:
+def _mean_removal(layout: Layout, weights: MatrixRows, zero_slack: np.ndarray) -> MeanRemoval:
     """Removal of means over the components all of whose rows have no slack."""
     if not layout.comm.allreduce(int(zero_slack.sum())):
         return MeanRemoval(layout, 1, np.zeros(layout.local_rows, np.int32), np.array([False]))
@@ -171,8 +170,8 @@ def _mean_removal(
 
 
 def _checked(
-    layout: Layout, weights: scipy.sparse.csr_matrix | np.ndarray, scale: float, shift: float | None
-) -> tuple[scipy.sparse.csr_matrix | np.ndarray, np.ndarray]:
+    layout: Layout, weights: MatrixRows, scale: float, shift: float | None
+) -> tuple[MatrixRows, np.ndarray]:
     """Weights as canonical CSR or float64 array, and their row sums."""
     if not scale > 0:
         raise InputError(f"the scale of a Laplacian must be positive, not {scale!r}")
@@ -211,11 +210,8 @@ def _full_degrees(layout: Layout, sums: np.ndarray, degrees: np.ndarray | None) 
 
 
 def _laplacian(
-    layout: Layout,
-    weights: scipy.sparse.csr_matrix | np.ndarray,
-    diagonal: np.ndarray,
-    scale: float,
-) -> scipy.sparse.csr_matrix | np.ndarray:
+    layout: Layout, weights: MatrixRows, diagonal: np.ndarray, scale: float
+) -> MatrixRows:
     """This rank's rows of ``diag(diagonal) - scale W``."""
     local = np.arange(layout.local_rows)
     if not scipy.sparse.issparse(weights):
@@ -230,13 +226,7 @@ def _laplacian(
     return rows
 
 
-def _chosen(
-    layout: Layout,
-    weights: scipy.sparse.csr_matrix | np.ndarray,
-    method: str,
-    iterate: bool,
-    several: bool,
-) -> str:
+def _chosen(layout: Layout, weights: MatrixRows, method: str, iterate: bool, several: bool) -> str:
     """The method asked for, if it can run here; for ``"auto"``, one that fits.
 
     ``iterate`` says whether a few iterations do, ``several`` whether PETSc has several ranks.
