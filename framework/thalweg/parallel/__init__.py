@@ -2,7 +2,7 @@
 
 ``layout``
     Which rows of a distributed array each rank has; inner products, norms.
-``reductions``, ``ordered_sums``
+``reductions``
     Sums and decisions that are the same on every rank.
 ``exchange``, ``routes``, ``ring``
     Rows of others: ghost rows by a plan, rows sent to chosen ranks, all blocks in turn.
@@ -40,15 +40,16 @@ from thalweg.parallel.failures import (
 )
 from thalweg.parallel.identity import Identified, sketch
 from thalweg.parallel.kernels import code_key, kernel
-from thalweg.parallel.layout import Array, Layout, even_starts
-from thalweg.parallel.ordered_sums import sum_large
+from thalweg.parallel.layout import Array, Layout
 from thalweg.parallel.reductions import (
     agreed,
     any_over_ranks,
+    even_starts,
     exact_sum,
     max_over_ranks,
     min_over_ranks,
     nth_over_ranks,
+    sum_large,
     sum_over_ranks,
     values_of_all_ranks,
 )

@@ -24,7 +24,10 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import filelock
+import numba
 import numpy as np
+from llvmlite import binding
+from numba.core import caching
 
 #: Seconds to wait for another process that compiles the same kernel, before compiling it too.
 TIMEOUT = 300.0
@@ -114,9 +117,8 @@ run_clock = COMPILING.rest
 
 def _in_forked_child() -> None:
     # GNU's OpenMP ends a child, or waits for ever, that uses threads as its parent has done.
-    numba = sys.modules.get("numba")
     with contextlib.suppress(ValueError):  # no loop has run on threads
-        if numba is not None and numba.threading_layer() == "omp":
+        if numba.threading_layer() == "omp":
             Kernel.serial, os.environ["THALWEG_THREADS"] = True, "1"
 
 
@@ -126,19 +128,10 @@ os.register_at_fork(after_in_child=_in_forked_child)
 class Kernel:
     """A function compiled by Numba at its first call with given argument types.
 
-    Parameters
-    ----------
-    function
-        The function, in the part of Python that Numba knows.
-    writes
-        Names of the arrays that it writes to.  The others are passed as read-only, so that
-        callers whose arrays may be written and those whose may not share the compiled code.
-        By default arrays are passed as they come.
-    **options
-        Options of ``numba.njit``.
+    ``writes`` names the arrays that it writes to.  The others are passed as read-only, so that
+    callers whose arrays may be written and those whose may not share the compiled code; by default
+    arrays are passed as they come.  ``options`` are those of ``numba.njit``.
 
-    Notes
-    -----
     Compiled code is found by what the source files say of the function and of those that it
     calls, wherever they lie and whenever they were written: copies of a package share it, and
     what has changed is compiled again.  Numba itself tells versions and processors apart.
@@ -151,10 +144,7 @@ class Kernel:
     def __init__(
         self, function: Callable[..., Any], writes: Collection[str] | None = None, **options: Any
     ) -> None:
-        import numba
-
         functools.update_wrapper(self, function)
-        self._typeof = numba.typeof
         self._folder = cache_folder() / "kernels"
         self._options = options
         self.dispatcher = numba.njit(nogil=True, **options)(function)
@@ -174,7 +164,7 @@ class Kernel:
             kinds = tuple(map(_kind, arguments))
             if kinds not in self._compiled:
                 with COMPILING:
-                    self._compile(tuple(map(self._typeof, arguments)))
+                    self._compile(tuple(map(numba.typeof, arguments)))
                 self._compiled.add(kinds)
         return self.dispatcher(*arguments)
 
@@ -208,10 +198,9 @@ class Kernel:
 
         Compiling it may write the cache of the kernels that it calls too.
         """
-        from numba.core.caching import FunctionCache
-
         kept = {self.__wrapped__}  # type: ignore[attr-defined]
-        kept |= {f for f, d in self._called if isinstance(getattr(d, "_cache", 0), FunctionCache)}
+        cached = caching.FunctionCache
+        kept |= {f for f, d in self._called if isinstance(getattr(d, "_cache", 0), cached)}
         return sorted(self._folder / f"{f.__module__}.{f.__qualname__}.lock" for f in kept)
 
     def _compile(self, types: tuple[Any, ...]) -> None:
@@ -231,8 +220,6 @@ class Kernel:
                 mark.touch()
 
     def _keep_in_cache(self) -> None:
-        from numba.core import caching
-
         content, folder = self._content, self._folder / self._content
 
         class Locator(caching._CacheLocator):  # type: ignore[misc, name-defined]
@@ -263,9 +250,6 @@ class Kernel:
     @functools.cached_property
     def _identity(self) -> str:
         # What Numba's own cache tells apart: source, version and processor.
-        import numba
-        from llvmlite import binding
-
         parts = (
             self._content,
             self.__qualname__,  # type: ignore[attr-defined]
@@ -353,9 +337,7 @@ def _kind(argument: Any) -> Any:
         return argument.dtype.num, argument.dtype.byteorder, argument.ndim, argument.flags.num
     if isinstance(argument, (int, float, complex, np.number, np.bool_)):
         return type(argument)
-    from numba import typeof
-
-    return typeof(argument)
+    return numba.typeof(argument)
 
 
 @contextlib.contextmanager

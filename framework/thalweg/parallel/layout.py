@@ -15,7 +15,12 @@ from mpi4py import MPI
 
 from thalweg.errors import InputError
 from thalweg.parallel.blas import add_multiples, block_sums
-from thalweg.parallel.reductions import exact_sum, max_over_ranks, values_of_all_ranks
+from thalweg.parallel.reductions import (
+    even_starts,
+    exact_sum,
+    max_over_ranks,
+    values_of_all_ranks,
+)
 from thalweg.parallel.traffic import count_messages
 
 #: Rows of an array that the ranks share.
@@ -29,13 +34,6 @@ _SAFE = 1e-290
 
 #: Bytes of rows that a digest takes at a time.
 DIGEST_BLOCK = 2**20
-
-
-def even_starts(rows: int, parts: int) -> np.ndarray:
-    """Where even parts of the rows begin, and the last ends; the first ones may have one more."""
-    numbers = np.arange(parts + 1, dtype=np.int64)
-    share, rest = divmod(rows, parts)
-    return share * numbers + np.minimum(numbers, rest)
 
 
 class Layout:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import numba
+import threadpoolctl
 from mpi4py import MPI
 
 from thalweg.errors import InputError
@@ -65,9 +67,6 @@ def limit_threads(comm: MPI.Comm) -> int:
 
     It lasts until the process ends, or :func:`restored_thread_limits` does.
     """
-    import numba
-    import threadpoolctl
-
     threads = threads_per_rank(comm)
     threadpoolctl.threadpool_limits(limits=threads)
     for name in _LIMITS:
@@ -83,9 +82,6 @@ def threads_for(terms: float) -> Iterator[None]:
 
     From :data:`MANY_TERMS` on each rank on, threads stay as they are.
     """
-    import numba
-    import threadpoolctl
-
     own = numba.get_num_threads()
     if own == 1 or terms >= MANY_TERMS:
         yield
@@ -126,9 +122,6 @@ def job_threads(n_jobs: int | None, comm: MPI.Comm = MPI.COMM_SELF) -> Iterator[
     if count == 0:
         yield
         return
-    import numba
-    import threadpoolctl
-
     count = count if count > 0 else max(1, len(usable_cores()) + 1 + count)
     most: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     with restored_thread_limits(), threadpoolctl.threadpool_limits(limits=count):
@@ -140,8 +133,6 @@ def run_on_threads(
     work: Callable[[T], None], items: list[T], poll: Callable[[], None] = lambda: None
 ) -> None:
     """Do some work on every item, on as many threads as Numba may use; this one alone polls MPI."""
-    import numba
-
     threads = numba.get_num_threads()
     if threads == 1 or len(items) < 2:
         for item in items:
@@ -166,9 +157,6 @@ def restored_thread_limits() -> Iterator[None]:
 
     Libraries that the block loaded are given the threads they would have begun with.
     """
-    import numba
-    import threadpoolctl
-
     environment = {name: os.environ.get(name) for name in _LIMITS}
     before = threadpoolctl.threadpool_limits(limits=None)
     known = {pool["filepath"] for pool in threadpoolctl.threadpool_info()}

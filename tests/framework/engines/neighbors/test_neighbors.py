@@ -28,8 +28,8 @@ def recorded(monkeypatch, rows):
         met[np.minimum(one[i], other[j]), np.maximum(one[i], other[j])] += 1
         return search(tile, top, left, triangle, k, scale, *sides)
 
-    search = neighbors.filter_tile
-    monkeypatch.setattr(neighbors, "filter_tile", recording)
+    search = neighbors.kernels.filter_tile
+    monkeypatch.setattr(neighbors.kernels, "filter_tile", recording)
     return met
 
 
