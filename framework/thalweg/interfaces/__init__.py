@@ -1,8 +1,7 @@
 """The three interfaces, and the capabilities that connect them."""
 
 from thalweg.capability import Capability, missing_capabilities, require
-from thalweg.interfaces.homotopy import Homotopy
-from thalweg.interfaces.manifold import Manifold, ManifoldVariable
+from thalweg.interfaces.capabilities import Homotopy, Manifold, ManifoldVariable
 from thalweg.interfaces.objective import Objective
 from thalweg.interfaces.preconditioner import Preconditioner
 from thalweg.interfaces.solver import TRANSIENT, OwnRows, Rows, Solver, SolverState

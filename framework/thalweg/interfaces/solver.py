@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from thalweg.capability import Capability
-from thalweg.interfaces.manifold import FreeVariable, ManifoldVariable
+from thalweg.interfaces.capabilities import FreeVariable, ManifoldVariable
 from thalweg.interfaces.objective import Objective
 from thalweg.interfaces.preconditioner import Preconditioner
 from thalweg.parallel import Array

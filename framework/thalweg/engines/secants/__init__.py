@@ -9,10 +9,9 @@ from thalweg.engines.secants.contract import SecantConstraints
 from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from thalweg.engines.secants.points import checked_components
+    from thalweg.engines.secants.points import SparseRows, checked_components
     from thalweg.engines.secants.scan import Scan
     from thalweg.engines.secants.secants import SecantSet
-    from thalweg.engines.secants.sparse_rows import SparseRows
 
 __all__ = ["Scan", "SecantConstraints", "SecantSet", "SparseRows", "checked_components"]
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.engines.secants.frame import PrincipalFrame, row_blocks
-from thalweg.engines.secants.sparse_rows import SparseRows
+from thalweg.engines.secants.points import SparseRows
 
 _DOUBLE = 2.0**-53
 _SINGLE = 2.0**-24

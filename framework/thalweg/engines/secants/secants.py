@@ -35,10 +35,14 @@ import scipy.sparse
 from thalweg.engines.secants import secant_kernels as kernels
 from thalweg.engines.secants.frame import LARGE_DIMENSION, PrincipalFrame, row_blocks
 from thalweg.engines.secants.listed_pairs import ListedPairs
-from thalweg.engines.secants.points import checked_components, exact_points, rescaled_points
+from thalweg.engines.secants.points import (
+    SparseRows,
+    checked_components,
+    exact_points,
+    rescaled_points,
+)
 from thalweg.engines.secants.scan import Scan, ScanOptions
 from thalweg.engines.secants.secant_bounds import Accuracy
-from thalweg.engines.secants.sparse_rows import SparseRows
 from thalweg.engines.secants.tile_scans import TileScans
 from thalweg.engines.secants.worst_secants import WorstSecants
 from thalweg.errors import InputError
