@@ -45,6 +45,20 @@ def holders(layout: Layout, pairs: np.ndarray) -> np.ndarray:
     return layout.owners(np.where(pairs.sum(axis=1) % 2, pairs[:, 0], pairs[:, 1]))
 
 
+def counting(secants: SecantSet, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Which pairs of these global numbers are secants, shape ``(len(rows), len(columns))``.
+
+    Coincident points are not told apart here.
+    """
+    counts = rows[:, None] != columns
+    if secants.labels is not None:
+        counts &= secants.labels[rows][:, None] == secants.labels[columns]
+    if secants.listed is not None:
+        low, high = np.minimum(rows[:, None], columns), np.maximum(rows[:, None], columns)
+        counts &= secants.listed.contains(low, high)
+    return np.asarray(counts)
+
+
 def measured(secants: SecantSet, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Those of this rank's pairs whose points differ, and their squared lengths.  Collective."""
     touched, where = np.unique(pairs, return_inverse=True)

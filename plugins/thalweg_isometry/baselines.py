@@ -13,7 +13,7 @@ from thalweg.engines.secants import SecantSet
 from thalweg.interfaces import Objective
 from thalweg.parallel import Array, Ring, agreed, sum_large
 from thalweg.plugins import Help
-from thalweg_isometry.active import ActiveSecants
+from thalweg_isometry.active import ActiveSecants, counting
 from thalweg_isometry.cutting_planes import Cuts
 from thalweg_isometry.rounds import Verdict
 from thalweg_isometry.search import SecantSearch
@@ -130,7 +130,7 @@ def _over_points(secants: SecantSet, most_points: int) -> np.ndarray:
             rows = mine[first : first + 512]
             lengths = sizes[rows, None] + other_sizes[here] - 2.0 * points[rows] @ others[here].T
             floor = 1e-14 * (sizes[rows, None] + other_sizes[here])
-            counts = secants.counting(numbers[rows], other_numbers[here]) & (lengths > floor)
+            counts = counting(secants, numbers[rows], other_numbers[here]) & (lengths > floor)
             weights = np.where(counts, 1.0 / np.where(counts, lengths, 1.0), 0.0)
             product[rows] += weights.sum(axis=1)[:, None] * points[rows] - weights @ others[here]
     return sum_large(secants.comm, points.T @ product)

@@ -24,7 +24,7 @@ from thalweg.parallel import (
     sum_over_ranks,
 )
 from thalweg.plugins import Help
-from thalweg_isometry.active import ActiveSecants, hinge, hinge_value, misses
+from thalweg_isometry.active import ActiveSecants, counting, hinge, hinge_value, misses
 from thalweg_isometry.certificate import Certificate, certify
 
 #: Largest number of rows of the variable where the rank is free.
@@ -135,7 +135,7 @@ class NearIsometry(Objective, SecantConstraints):
                 mapped = image_sizes[rows, None] + other_image_sizes
                 mapped -= 2.0 * images[rows] @ other_images.T
                 floor = 1e-14 * (sizes[rows, None] + other_sizes)
-                counts = secants.counting(numbers[rows], other_numbers) & (lengths > floor)
+                counts = counting(secants, numbers[rows], other_numbers) & (lengths > floor)
                 lengths[~counts] = 1.0
                 change = np.where(counts, mapped / lengths - 1.0, 0.0)
                 miss = misses(change, theta)

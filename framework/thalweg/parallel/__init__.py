@@ -39,7 +39,7 @@ from thalweg.parallel.failures import (
     shared_seed,
 )
 from thalweg.parallel.identity import Identified, sketch
-from thalweg.parallel.kernels import code_key, kernel
+from thalweg.parallel.kernels import kernel
 from thalweg.parallel.layout import Array, Layout
 from thalweg.parallel.reductions import (
     agreed,
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MPI", "Array", "Identified", "Layout", "PETSc", "Ring", "RowExchange", "RowPlan", "RowRoutes",
-    "abort_on_error", "agreed", "any_over_ranks", "array_of", "code_key", "collective_call",
+    "abort_on_error", "agreed", "any_over_ranks", "array_of", "collective_call",
     "even_starts", "exact_sum", "exchange_rows", "fill_vec", "job_threads", "kernel",
     "limit_threads", "max_over_ranks", "min_over_ranks", "nth_over_ranks", "on_root",
     "options_prefix", "phase", "raise_on_all_ranks", "refuse_differing", "rows_at",

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType
 from typing import Any
 
 import filelock
@@ -303,7 +303,7 @@ def _content(called: list[tuple[FunctionType, Any]]) -> str:
     found: set[str] = set()
     for function, _ in called:
         # Code entered interactively has no file.
-        found.add(_file_digest(Path(function.__code__.co_filename)) or code_key(function))
+        found.add(_file_digest(Path(function.__code__.co_filename)) or _text(function.__code__))
         for name, value in _read(function).items():
             if isinstance(value, (int, float, str, bytes, tuple)):
                 found.add(f"{function.__qualname__} {name} {value!r}")
@@ -317,6 +317,11 @@ def _read(function: FunctionType) -> dict[str, Any]:
     named = {n: function.__globals__[n] for n in _names(code) & set(function.__globals__)}
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
     return named | {name: cell.cell_contents for name, cell in cells}
+
+
+def _text(code: CodeType) -> str:
+    constants = [_text(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return repr((code.co_code, constants, code.co_names))
 
 
 def _names(code: CodeType) -> set[str]:
@@ -358,39 +363,3 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Kernel]:
     ``numba.njit`` functions inlined into them.
     """
     return lambda function: Kernel(function, **options)
-
-
-def code_key(function: Callable[..., Any]) -> str:
-    """A name for what a function does, the same in every process.
-
-    It covers the code, what the function closes over, and the globals that it reads, other
-    functions among them.
-    """
-    # Compiled code refers to the module that it was compiled in.
-    text = f"{function.__module__} {_text(function)}"
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _text(thing: Any) -> str:
-    if isinstance(thing, ModuleType):
-        return thing.__name__
-    if isinstance(thing, np.ndarray):
-        return repr((thing.dtype.str, thing.shape, thing.tobytes()))
-    # What Numba has compiled shows an address, and its function what it does.
-    thing = getattr(thing, "py_func", thing)
-    if isinstance(thing, CodeType):
-        constants = [_text(constant) for constant in thing.co_consts]
-        return repr((thing.co_code, constants, thing.co_names))
-    if not isinstance(thing, FunctionType):
-        # NumPy's functions show an address too.
-        named = callable(thing) and hasattr(thing, "__qualname__")
-        return f"{thing.__module__}.{thing.__qualname__}" if named else repr(thing)
-    code = thing.__code__
-    seen = [cell.cell_contents for cell in thing.__closure__ or ()]
-    seen += [thing.__globals__[name] for name in code.co_names if name in thing.__globals__]
-    seen += thing.__defaults__ or ()
-    # Numba freezes constants when it compiles, those of modules too.
-    for module in [entry for entry in seen if isinstance(entry, ModuleType)]:
-        seen += [vars(module)[name] for name in code.co_names if name in vars(module)]
-    known = [_text(entry) for entry in seen]
-    return repr((_text(code), known))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TextIO
 
 import numpy as np
 
@@ -69,20 +67,3 @@ class Trace:
         rows = np.asarray(values, dtype=float).reshape(-1, len(columns))
         trace._rows = [tuple(float(v) for v in row) for row in rows]
         return trace
-
-    def write_csv(self, stream: TextIO) -> None:
-        """Write a header and the rows; numbers keep every bit (``repr``)."""
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(self.columns)
-        for row in self._rows:
-            writer.writerow([_shortest(value) for value in row])
-
-    @classmethod
-    def read_csv(cls, stream: TextIO) -> Trace:
-        """Inverse of :meth:`write_csv`."""
-        reader = csv.reader(stream)
-        return cls.from_array(next(reader), np.array(list(reader), dtype=float))
-
-
-def _shortest(value: float) -> str:
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)

@@ -8,9 +8,11 @@ with gradient, Hessian products, Laplacians and every partial-Hessian strategy.
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numba
@@ -18,7 +20,6 @@ import numpy as np
 from numba.extending import register_jitable
 
 from thalweg.errors import InputError
-from thalweg.parallel import code_key
 
 #: Transformations of sums allowed to the compiler; infinities and NaN keep their meaning.
 FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
@@ -26,6 +27,42 @@ FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
 #: Compiles a function into the loops that call it: the compiler makes vector code of a loop only
 #: where it sees no call.
 inlined = numba.njit(fastmath=set(FASTMATH), inline="always")
+
+
+def code_key(function: Callable[..., Any]) -> str:
+    """A name for what a function does, the same in every process.
+
+    It covers the code, what the function closes over, and the globals that it reads, other
+    functions among them.
+    """
+    # Compiled code refers to the module that it was compiled in.
+    text = f"{function.__module__} {_text(function)}"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _text(thing: Any) -> str:
+    if isinstance(thing, ModuleType):
+        return thing.__name__
+    if isinstance(thing, np.ndarray):
+        return repr((thing.dtype.str, thing.shape, thing.tobytes()))
+    # What Numba has compiled shows an address, and its function what it does.
+    thing = getattr(thing, "py_func", thing)
+    if isinstance(thing, CodeType):
+        constants = [_text(constant) for constant in thing.co_consts]
+        return repr((thing.co_code, constants, thing.co_names))
+    if not isinstance(thing, FunctionType):
+        # NumPy's functions show an address too.
+        named = callable(thing) and hasattr(thing, "__qualname__")
+        return f"{thing.__module__}.{thing.__qualname__}" if named else repr(thing)
+    code = thing.__code__
+    seen = [cell.cell_contents for cell in thing.__closure__ or ()]
+    seen += [thing.__globals__[name] for name in code.co_names if name in thing.__globals__]
+    seen += thing.__defaults__ or ()
+    # Numba freezes constants when it compiles, those of modules too.
+    for module in [entry for entry in seen if isinstance(entry, ModuleType)]:
+        seen += [vars(module)[name] for name in code.co_names if name in vars(module)]
+    known = [_text(entry) for entry in seen]
+    return repr((_text(code), known))
 
 
 @dataclass(frozen=True, eq=False)

@@ -210,19 +210,6 @@ class SecantSet(Identified):
         texts, _ = identity_texts(self.comm, {"layout": self.layout, "set": self})
         return hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
 
-    def counting(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Which pairs of these global numbers count, shape ``(len(rows), len(columns))``.
-
-        Coincident points are not told apart here.
-        """
-        counts = rows[:, None] != columns
-        if self.labels is not None:
-            counts &= self.labels[rows][:, None] == self.labels[columns]
-        if self.listed is not None:
-            low, high = np.minimum(rows[:, None], columns), np.maximum(rows[:, None], columns)
-            counts &= self.listed.contains(low, high)
-        return np.asarray(counts)
-
     @property
     def weighted(self) -> bool:
         """Whether listed pairs have weights."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import math
@@ -167,7 +168,10 @@ class RunDirectory:
 
         def write_trace() -> None:
             text = io.StringIO()
-            result.trace.write_csv(text)
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(result.trace.columns)
+            for row in result.trace:
+                writer.writerow([_shortest(value) for value in row.values()])
             self.write_text("trace.csv", text.getvalue())
 
         on_root(comm, write_trace)
@@ -251,3 +255,7 @@ def save_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) -> 
         if comm.rank == 0:
             with suppress(OSError):
                 temporary.unlink()
+
+
+def _shortest(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)

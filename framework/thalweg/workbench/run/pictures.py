@@ -211,7 +211,8 @@ def _comparison(folder: Path) -> dict[str, Any]:
 def _trace(folder: Path) -> Trace:
     try:
         with open(folder / "trace.csv", newline="") as stream:
-            return Trace.read_csv(stream)
+            reader = csv.reader(stream)
+            return Trace.from_array(next(reader), np.array(list(reader), dtype=float))
     except FileNotFoundError as error:
         raise InputError(f"'{folder}' holds no finished run: it has no trace.csv") from error
     except (OSError, ValueError, StopIteration, csv.Error) as error:

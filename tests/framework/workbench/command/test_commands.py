@@ -58,8 +58,7 @@ def test_a_run_leaves_what_the_contract_names(finished):
     assert facts["ranks"] == 1
     assert set(facts) >= {"message", "objective", "evaluations", "seconds", "metrics", "versions"}
     assert np.load(out / "solution.npy").shape == (60, 2)
-    with open(out / "trace.csv", newline="") as stream:
-        trace = Trace.read_csv(stream)
+    trace = np.genfromtxt(out / "trace.csv", delimiter=",", names=True)
     assert trace["objective"][-1] == facts["objective"]
     assert (np.diff(trace["objective"]) <= 0).all()
     for name in ("config.toml", "embedding.png", "convergence.png", "checkpoint/latest"):
@@ -125,8 +124,8 @@ def test_compare_prints_a_table_and_leaves_a_picture(thalweg, config, tmp_path):
     methods = json.loads((tmp_path / "cmp" / "comparison.json").read_text())["methods"]
     starts = set()
     for row in methods:
-        with open(tmp_path / "cmp" / row["folder"] / "trace.csv", newline="") as stream:
-            starts.add(Trace.read_csv(stream)["objective"][0])
+        trace = tmp_path / "cmp" / row["folder"] / "trace.csv"
+        starts.add(float(np.genfromtxt(trace, delimiter=",", names=True)["objective"][0]))
     assert len(starts) == 1
     assert (tmp_path / "cmp" / "convergence.png").exists()
 
