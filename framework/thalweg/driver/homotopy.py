@@ -66,23 +66,22 @@ class HomotopySchedule:
         return cls((*early, last), stage)
 
 
+@dataclass
 class Stages:
     """The rules of each stage, and the way from one to the next.
 
     :attr:`columns` are what they add to the trace, :attr:`last` is the number of the last, from 0.
     """
 
-    def __init__(
-        self,
-        objective: Objective,
-        solver: Solver[Any],
-        schedule: HomotopySchedule | None,
-        stop: Stop,
-        at: Progress,
-    ) -> None:
-        self.objective, self.solver = objective, solver
+    objective: Objective
+    solver: Solver[Any]
+    schedule: HomotopySchedule | None
+    stop: Stop
+    at: Progress
+
+    def __post_init__(self) -> None:
+        objective, schedule = self.objective, self.schedule
         self._homotopy = cast(Homotopy, objective)  # where there is a schedule
-        self.schedule, self.stop, self.at = schedule, stop, at
         self.last = 0 if schedule is None else len(schedule.values) - 1
         self.columns: tuple[str, ...] = ()
         if schedule is not None:

@@ -57,8 +57,7 @@ def minimize(
         Names or objects, by default the objective's.  A preconditioner is given, or chosen by
         default, only where a named solver has a place for it; a solver object has its own.
     callback
-        Called on all ranks with an :class:`~thalweg.driver.Iterate` after each step; a true
-        answer ends the run.
+        Called on all ranks with an :class:`~thalweg.driver.Iterate` after each step; true ends it.
     seed
         Seed of the starting point, and of what a named solver or preconditioner draws.
     homotopy
@@ -75,10 +74,9 @@ def minimize(
 
     Raises
     ------
-    InputError, CapabilityError
-        An argument cannot be used, or parts do not fit together; another run has the folder.
-    CheckpointError
-        The checkpoint is damaged or belongs to another run.
+    InputError, CapabilityError, CheckpointError
+        An argument cannot be used, or parts do not fit together; another run has the folder; the
+        checkpoint is damaged or belongs to another run.
     NumericalError, KeyboardInterrupt
         The objective is not finite at the starting point; Ctrl-C, and no checkpoints.
     """
@@ -87,9 +85,8 @@ def minimize(
         seed = _checked_seed(seed, callback, homotopy, checkpoint)
         folder = None if checkpoint is None else Path(checkpoint)
         algorithm, stop = method_of_call(objective, solver, preconditioner, options, seed)
-    parts = type(algorithm), type(algorithm.preconditioner)
-    what = (*parts, seed, stop, homotopy, folder, resume, x0 is None, options)
-    refuse_differing(comm, "the arguments of minimize", *what)
+    what = (type(algorithm), type(algorithm.preconditioner), seed, stop, homotopy, folder, resume)
+    refuse_differing(comm, "the arguments of minimize", *what, x0 is None, options)
     run = assembled(objective, algorithm, x0, seed, homotopy=homotopy, folder=folder)
     callbacks = () if callback is None else (callback,)
     with _locked(comm, folder):

@@ -338,7 +338,10 @@ def _end_job(comm: MPI.Comm, error: BaseException) -> NoReturn:
                 stream.flush()
         time.sleep(0.2)  # for the launcher to pass the text on
     finally:
-        end_all_ranks(comm, exit_code(error))
+        try:
+            comm.Abort(exit_code(error))
+        finally:
+            os._exit(exit_code(error))
 
 
 def exit_code(error: BaseException) -> int:
@@ -350,11 +353,3 @@ def exit_code(error: BaseException) -> int:
     if isinstance(error, SystemExit) and isinstance(error.code, int):
         return error.code or 1
     return 1
-
-
-def end_all_ranks(comm: MPI.Comm, code: int) -> NoReturn:
-    """``MPI_Abort``, and if that comes back, the end of this process."""
-    try:
-        comm.Abort(code)
-    finally:
-        os._exit(code)

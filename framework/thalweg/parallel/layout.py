@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,8 @@ class Layout:
     ----------
     starts : ndarray of int64, shape (comm.size + 1,)
         Rank ``r`` owns rows ``starts[r]`` to ``starts[r + 1]``.
+    start, stop, local_rows : int
+        First row of this rank, one past its last, and their number.
 
     Notes
     -----
@@ -73,24 +75,11 @@ class Layout:
             if counts.sum() != self.rows:
                 raise ValueError(f"the ranks hold {counts.sum()} rows together, not {self.rows}")
             self.starts = np.concatenate([[0], np.cumsum(counts)])
+        self.start, self.stop = (int(edge) for edge in self.starts[comm.rank : comm.rank + 2])
+        self.local_rows = self.stop - self.start
 
     def __repr__(self) -> str:
         return f"Layout(rows={self.rows}, columns={self.columns}, ranks={self.comm.size})"
-
-    @cached_property
-    def start(self) -> int:
-        """First row of this rank."""
-        return int(self.starts[self.comm.rank])
-
-    @cached_property
-    def stop(self) -> int:
-        """One past the last row of this rank."""
-        return int(self.starts[self.comm.rank + 1])
-
-    @cached_property
-    def local_rows(self) -> int:
-        """Number of rows of this rank."""
-        return self.stop - self.start
 
     @property
     def replicated(self) -> bool:
@@ -103,12 +92,11 @@ class Layout:
 
     def with_columns(self, columns: int) -> Layout:
         """The same rows with another number of columns.  Not collective."""
-        other = object.__new__(Layout)
-        other.comm, other.rows, other.columns = self.comm, self.rows, int(columns)
-        other.starts = self.starts
+        other = copy.copy(self)
+        other.columns = int(columns)
         return other
 
-    @cached_property
+    @property
     def shape(self) -> tuple[int, int]:
         """Shape of this rank's rows."""
         return self.local_rows, self.columns

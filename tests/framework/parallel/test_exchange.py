@@ -116,6 +116,7 @@ def test_a_plan_holds_each_ghost_once_and_knows_its_owner():
 
     layout = Layout(MPI.COMM_SELF, 10)
     layout.starts = np.array([0, 4, 4, 10])  # as rank 0 of three sees it
+    layout.stop = layout.local_rows = 4
     plan = RowPlan.of(layout, np.array([9, 1, 4, 9, 3]))
     assert plan.ghosts.tolist() == [4, 9]
     assert plan.owners.tolist() == [2, 2]
