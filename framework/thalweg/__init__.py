@@ -6,8 +6,6 @@
 Names are imported when first used, so that ``thalweg --help`` stays quick.
 """
 
-from __future__ import annotations
-
 import os
 from typing import TYPE_CHECKING, Any
 

@@ -4,8 +4,6 @@ Each capability is a small abstract class.  Preconditioners and solvers name
 those they need in ``requires``; the match is checked before any work is done.
 """
 
-from __future__ import annotations
-
 from abc import ABC
 from collections.abc import Iterable
 from typing import Any

@@ -4,8 +4,6 @@ An error's text is one sentence that a user can act on.  Anything else that
 escapes is a defect, shown with its traceback and the number of its rank.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable

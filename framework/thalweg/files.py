@@ -1,7 +1,5 @@
 """Files that appear whole or not at all, and are on the disk once they have their name."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

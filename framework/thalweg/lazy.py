@@ -1,7 +1,5 @@
 """Packages whose names are imported at first use, so that ``thalweg --help`` stays quick."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib

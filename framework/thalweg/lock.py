@@ -1,7 +1,5 @@
 """The lock of a folder: one process at a time writes there, on whatever host."""
 
-from __future__ import annotations
-
 import logging
 import time
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Labels: integers from 0, whatever they were in the file, which may be one of their own."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from thalweg.errors import InputError

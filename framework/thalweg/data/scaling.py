@@ -1,7 +1,5 @@
 """Numbers that can be computed with: finite, and of a size that can be squared."""
 
-from __future__ import annotations
-
 import math
 from numbers import Integral
 from typing import Any

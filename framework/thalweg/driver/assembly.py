@@ -4,8 +4,6 @@ The one path by which :func:`thalweg.minimize`, configuration files and estimato
 names and given options to parts that are checked and fit together, and to a result.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -6,8 +6,6 @@ before stays, so that a run, a machine or a disk that dies at any moment loses
 nothing.  Only folders with the name and the manifest of a version are ever removed.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import io

@@ -4,8 +4,6 @@ Arrays of rows, which the annotations of a state declare, are stored as whole ar
 each rank writes its own; hence a run may continue on another number of ranks.
 """
 
-from __future__ import annotations
-
 import re
 import types
 import typing

@@ -1,7 +1,5 @@
 """Whether value and gradient belong together, where a solver found no step that descends."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

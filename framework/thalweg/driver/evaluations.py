@@ -1,7 +1,5 @@
 """Evaluations that are compared between ranks, checked, and reported to the watchdog."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any

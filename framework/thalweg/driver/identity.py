@@ -1,7 +1,5 @@
 """Identity of a checkpoint: what a resumed run has in common with the one that wrote it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from thalweg.interfaces import Objective, Solver

@@ -1,7 +1,5 @@
 """The one loop: set up, initialize, step until a rule says stop, and report."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

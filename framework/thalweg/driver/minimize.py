@@ -1,7 +1,5 @@
 """The Python call: an objective, a solver, a preconditioner, by name or as objects."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

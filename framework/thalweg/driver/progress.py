@@ -1,7 +1,5 @@
 """Progress of a run: the counters that are saved, what callbacks are told, what is shown."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import sys

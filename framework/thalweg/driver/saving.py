@@ -1,7 +1,5 @@
 """What a run saves of itself, and how it goes on from that."""
 
-from __future__ import annotations
-
 import logging
 import time
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Stopping rules: tolerances and budgets, whichever comes first."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The terms of manifolds are those of Absil, Mahony and Sepulchre, "Optimization A
 Manifolds" (2008).
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The objective: what is minimized."""
 
-from __future__ import annotations
-
 import inspect
 import logging
 import math

@@ -1,7 +1,5 @@
 """The preconditioner: B in ``B p = -g``."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 

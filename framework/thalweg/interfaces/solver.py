@@ -1,7 +1,5 @@
 """The solver: options that never change, a state value, and steps between states."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Lloyd's iteration of k-means on distributed rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

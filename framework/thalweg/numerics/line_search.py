@@ -1,7 +1,5 @@
 """Backtracking along a curve until Armijo's condition holds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 

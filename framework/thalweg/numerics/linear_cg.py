@@ -1,7 +1,5 @@
 """Preconditioned conjugate gradients on vectors of any shape and distribution."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Principal components of distributed rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.linalg
 import scipy.sparse

@@ -1,7 +1,5 @@
 """The two-loop recursion of limited-memory BFGS for small vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ A block stays in a cache, and is too short for a BLAS to use threads: bits do no
 
 # mypy: disable-error-code="no-untyped-def"
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -13,8 +13,6 @@ tools turn that into one outcome for all:
   writes its number and its error to stderr, and ends the job.
 """
 
-from __future__ import annotations
-
 import functools
 import operator
 import os

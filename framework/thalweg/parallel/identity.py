@@ -1,7 +1,5 @@
 """What tells one problem from another: texts and digests of nested arguments, on any ranks."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

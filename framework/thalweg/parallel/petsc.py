@@ -5,8 +5,6 @@ starts with.  Its signal handler stays out of the way, so that the driver's own 
 checkpoint.
 """
 
-from __future__ import annotations
-
 import atexit
 import itertools
 import os

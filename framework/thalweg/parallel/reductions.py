@@ -5,8 +5,6 @@ library to another.  Here the ranks' numbers are exchanged as they are, and adde
 order, so that no two ranks ever take different branches on one number.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import TypeVar, cast

@@ -4,8 +4,6 @@ N rows make N^2 pairs, which are never stored: at each step a rank pairs its own
 with one received block, while the next block is already on its way.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import time

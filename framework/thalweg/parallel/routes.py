@@ -3,8 +3,6 @@
 These are all-to-all exchanges whose messages shrink with the ranks.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from mpi4py import MPI
 

@@ -1,7 +1,5 @@
 """Arrays distributed by rows in npy files: each rank writes its own rows."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Threads of BLAS, OpenMP and Numba, limited so that ranks x threads fit the cores."""
 
-from __future__ import annotations
-
 import operator
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Seconds, and messages with their bytes, that this rank spent and sent: by phases of a run."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A watchdog: ends a run that has stopped moving, and shows where each rank stands."""
 
-from __future__ import annotations
-
 import faulthandler
 import sys
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A package that provides plugins may hold a file ``references.bib``; the field ``
 of an entry lists the names of the plugins whose method it describes.
 """
 
-from __future__ import annotations
-
 import importlib.resources
 import re
 from collections.abc import Iterable

@@ -10,8 +10,6 @@
 [('memory', 10, None), ('scaling', 'secant', ('secant', 'none'))]
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """Estimates of the memory of a run, which plugins make from the shapes of its data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Discovery of plugins through entry points, and the look-up of names."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib.metadata

@@ -1,7 +1,5 @@
 """Options of plugins: declared with type, default, unit and bounds; checked in one place."""
 
-from __future__ import annotations
-
 import builtins
 import inspect
 import math

@@ -4,8 +4,6 @@
 the plugin is used or its options are asked for, not when it is listed.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import importlib

@@ -4,8 +4,6 @@ A status is an enum member whose value is the message a person reads, so that
 no program ever has to parse English.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 

@@ -1,7 +1,5 @@
 """Every capability that an objective declares, checked."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ Each check raises ``AssertionError`` with one sentence that says what is wrong
 and by how much.  All are collective.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 

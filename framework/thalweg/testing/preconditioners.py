@@ -1,7 +1,5 @@
 """Checks of preconditioners: symmetric, positive definite, linear, the same every time."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

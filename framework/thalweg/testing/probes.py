@@ -1,7 +1,5 @@
 """Directions and points that checks probe with, the same at any number of ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The same answer on one rank and on several."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

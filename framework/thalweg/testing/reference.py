@@ -1,7 +1,5 @@
 """A small problem that offers what most preconditioners and solvers ask for."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse
 

@@ -1,7 +1,5 @@
 """Checks of solvers: frozen options, a state that can be saved, exact resumption."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import shutil

@@ -1,7 +1,5 @@
 """What an objective offers to the engine: products with its Hessian, and the diagonal."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 from thalweg.capability import Capability

@@ -3,8 +3,6 @@
 They serve wherever PETSc or SLEPc takes a matrix: in KSP, TAO and eigenvalue solvers.
 """
 
-from __future__ import annotations
-
 import atexit
 import copy
 import weakref

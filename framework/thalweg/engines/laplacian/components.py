@@ -1,7 +1,5 @@
 """Connected components of a graph whose rows are distributed, and sums over them."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components

@@ -1,7 +1,5 @@
 """What an objective offers to the engine: the weights of a graph that attracts."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 import numpy as np

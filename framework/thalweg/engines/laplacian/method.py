@@ -1,7 +1,5 @@
 """What a method solves with, and what every method can do."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The methods that solve with a Laplacian, by name, and those that run on rank 0 alone."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable
 from dataclasses import replace

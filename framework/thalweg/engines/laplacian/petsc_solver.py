@@ -1,7 +1,5 @@
 """PETSc's factorizations and preconditioned iterations, for several columns at once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

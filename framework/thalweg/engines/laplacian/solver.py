@@ -1,7 +1,5 @@
 """Graph Laplacians as PETSc matrices, set up once and solved with many times."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse
 

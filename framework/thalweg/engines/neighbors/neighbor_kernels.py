@@ -9,8 +9,6 @@ pairs beyond it need not be looked at.  The *threshold* is the limit as the lowe
 # Numba's functions take arrays whose types are given by the callers alone.
 # mypy: disallow-untyped-defs=False
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 

@@ -11,8 +11,6 @@ Rows that lie together in space are taken together, and near parts first, so tha
 neighbors soon have nearly their final lengths, and few other pairs pass the bound.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Mean and principal directions of points by exact sums: the same bits at any number of ranks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -7,8 +7,6 @@ number of ranks.
 
 # mypy: disable-error-code="no-untyped-def"
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 

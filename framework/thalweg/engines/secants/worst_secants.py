@@ -1,7 +1,5 @@
 """The worst secants of a scan: kept per rank as tiles come, chosen over all ranks at the end."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np
