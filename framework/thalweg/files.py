@@ -13,13 +13,9 @@ from thalweg.errors import InputError, StorageError
 def atomic_write(path: Path | str) -> Iterator[Path]:
     """A path to write to, which takes the wanted name once the block has ended well.
 
-    No reader ever sees a half-written file, and a failure leaves what was there.  The
-    file and its folder are flushed to the disk before the block is left.
-
-    Raises
-    ------
-    StorageError
-        The file cannot be written, for instance since the disk is full.
+    No reader ever sees a half-written file, and a failure leaves what was there.  The file and its
+    folder are flushed to the disk before the block is left.  A ``StorageError`` where the file
+    cannot be written, for instance since the disk is full.
     """
     path = Path(path)
     temporary = temporary_name(path)

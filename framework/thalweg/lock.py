@@ -32,11 +32,8 @@ class FolderLock:
     def acquire(self) -> None:
         """Take the lock; the folder is made if need be.
 
-        Raises
-        ------
-        InputError
-            Its owner lives, as it shows within :data:`BEAT` seconds, or died before it wrote its
-            name; or nothing can be written into the folder.
+        An ``InputError`` where its owner lives, as it shows within :data:`BEAT` seconds, or died
+        before it wrote its name, and where nothing can be written into the folder.
         """
         from filelock import SoftFileLease, Timeout
 

@@ -1,10 +1,8 @@
 """A data set whose rows are distributed over the ranks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -79,13 +77,13 @@ class Dataset(Identified):
         """Labels of all rows on every rank, shape ``(layout.rows,)``, or None.  Collective."""
         return None if self.labels is None else self.layout.gather_rows(self.labels)
 
-    def on_communicator(self, comm: MPI.Comm) -> Dataset:
+    def on_communicator(self, comm: MPI.Comm) -> Self:
         """The same rows on a duplicate of their communicator.  Not collective."""
         layout = self.layout.with_columns(self.layout.columns)
         layout.comm = comm
         return replace(self, layout=layout)
 
-    def with_values(self, values: np.ndarray) -> Dataset:
+    def with_values(self, values: np.ndarray) -> Self:
         """The same rows with other columns; ``values`` has this rank's rows."""
         layout = self.layout.with_columns(values.shape[1])
         return replace(self, values=values, layout=layout, image_shape=None)
@@ -93,7 +91,7 @@ class Dataset(Identified):
     @classmethod
     def from_array(
         cls, array: Any, labels: Any = None, comm: MPI.Comm = MPI.COMM_SELF, name: str = "data"
-    ) -> Dataset:
+    ) -> Self:
         """Data set of an array that every rank of ``comm`` has whole.
 
         Parameters

@@ -1,10 +1,8 @@
 """The stages of a run: values of a homotopy parameter in turn; without a homotopy there is one."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -48,16 +46,14 @@ class HomotopySchedule:
             raise InputError(f"homotopy needs at least one finite value, not {list(self.values)}")
 
     @classmethod
-    def proposed_by(cls, objective: Homotopy) -> HomotopySchedule | None:
+    def proposed_by(cls, objective: Homotopy) -> Self | None:
         """The stages that an objective proposes, None if it proposes none."""
         values, iterations = tuple(objective.default_homotopy()), objective.default_stage_iterations
         rules = EARLY_RULES if iterations is None else replace(EARLY_RULES, iterations=iterations)
         return cls(values, rules) if values else None
 
     @classmethod
-    def logarithmic(
-        cls, first: float, last: float, stages: int, stage: Stop = EARLY_RULES
-    ) -> HomotopySchedule:
+    def logarithmic(cls, first: float, last: float, stages: int, stage: Stop = EARLY_RULES) -> Self:
         """``stages`` values spaced evenly in the logarithm from ``first`` to ``last``."""
         if first <= 0 or last <= 0 or stages < 1:
             raise InputError("homotopy needs positive ends and at least one stage")

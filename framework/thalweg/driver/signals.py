@@ -1,12 +1,10 @@
 """Signals that ask a run to stop cleanly."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 #: Signals of batch systems before they take a node away, and of Ctrl-C.
 STOPPING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
@@ -28,7 +26,7 @@ class SignalWatch:
         self._outer: SignalWatch | None = None
         self._previous: dict[int, Any] = {}
 
-    def __enter__(self) -> SignalWatch:
+    def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in STOPPING:
                 previous = signal.signal(number, self._note)

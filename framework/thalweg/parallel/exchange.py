@@ -6,11 +6,10 @@ without communication.  An exchange fetches them, and adds what was gathered for
 owners' rows; a fetch may overlap with work on this rank's own rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from mpi4py import MPI
@@ -46,7 +45,7 @@ class RowPlan:
     ghosts: np.ndarray
 
     @classmethod
-    def of(cls, layout: Layout, rows: np.ndarray) -> RowPlan:
+    def of(cls, layout: Layout, rows: np.ndarray) -> Self:
         """Plan for these global row numbers, such as the column indices of a CSR matrix.
 
         They may be repeated, in any order, and this rank's own may be among them.

@@ -1,13 +1,11 @@
 """Layouts: the distribution of the rows of an array, and of the variable, over the ranks."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -90,7 +88,7 @@ class Layout:
         """Rows of each rank, shape ``(comm.size,)``."""
         return np.diff(self.starts)
 
-    def with_columns(self, columns: int) -> Layout:
+    def with_columns(self, columns: int) -> Self:
         """The same rows with another number of columns.  Not collective."""
         other = copy.copy(self)
         other.columns = int(columns)

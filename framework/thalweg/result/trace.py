@@ -1,8 +1,7 @@
 """The record of a run: one row per iterate, columns declared beforehand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Self
 
 import numpy as np
 
@@ -61,7 +60,7 @@ class Trace:
         return np.array(self._rows, dtype=float).reshape(len(self._rows), len(self.columns))
 
     @classmethod
-    def from_array(cls, columns: Sequence[str], values: np.ndarray) -> Trace:
+    def from_array(cls, columns: Sequence[str], values: np.ndarray) -> Self:
         """Inverse of :meth:`to_array`."""
         trace = cls(columns)
         rows = np.asarray(values, dtype=float).reshape(-1, len(columns))

@@ -1,8 +1,7 @@
 """Secants that are listed: pairs of points in place of all pairs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -24,9 +23,7 @@ class ListedPairs:
     weights: np.ndarray | None
 
     @classmethod
-    def of(
-        cls, layout: Layout, pairs: np.ndarray, weights: np.ndarray | None = None
-    ) -> ListedPairs:
+    def of(cls, layout: Layout, pairs: np.ndarray, weights: np.ndarray | None = None) -> Self:
         """Those among the pairs of all ranks; of equal ones the largest weight.  Collective."""
         pairs = np.sort(pairs, axis=1)
         distinct = pairs[:, 0] != pairs[:, 1]
@@ -42,7 +39,7 @@ class ListedPairs:
         return cls(layout.rows, keys, np.stack([i[mine], j[mine]], axis=1), weights)
 
     @classmethod
-    def given(cls, layout: Layout, pairs: np.ndarray, weights: np.ndarray | None) -> ListedPairs:
+    def given(cls, layout: Layout, pairs: np.ndarray, weights: np.ndarray | None) -> Self:
         """Those that every rank has, checked, and compared between the ranks.  Collective."""
         comm = layout.comm
         with raise_on_all_ranks(comm):
@@ -52,7 +49,7 @@ class ListedPairs:
         return cls.of(layout, pairs[share], None if weights is None else weights[share])
 
     @classmethod
-    def between(cls, layout: Layout, neighbors: np.ndarray) -> ListedPairs:
+    def between(cls, layout: Layout, neighbors: np.ndarray) -> Self:
         """This rank's points with their neighbors, global numbers ``(n_local, k)``.  Collective."""
         first = np.repeat(np.arange(layout.start, layout.stop), neighbors.shape[1])
         return cls.of(layout, np.stack([first, neighbors.astype(np.int64).ravel()], axis=1))

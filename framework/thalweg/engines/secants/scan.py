@@ -1,9 +1,7 @@
 """What a scan of secants is asked for, and its result."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -93,7 +91,7 @@ class Scan:
         """Pairs of distinct points seen."""
         return self.n_pairs - self.n_coincident
 
-    def without_pairs(self) -> Scan:
+    def without_pairs(self) -> Self:
         """The facts alone."""
         none: dict[str, Any] = {
             name: getattr(self, name)[:0] for name in ("pairs", "distortions", "lengths")

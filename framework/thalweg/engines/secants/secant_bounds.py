@@ -64,9 +64,9 @@ class SplitPoints:
     further_bounds: np.ndarray
 
     @property
-    def n_leading(self) -> int:
-        """Number p of leading coordinates."""
-        return self.leading.shape[1]
+    def sizes(self) -> tuple[int, int]:
+        """Numbers p and q of leading and further coordinates."""
+        return self.leading.shape[1], self.further.shape[1]
 
 
 def split_points(

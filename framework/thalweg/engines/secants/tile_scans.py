@@ -113,7 +113,7 @@ class TileScans:
         bounds = np.concatenate([split.bounds, mapped_bounds, split.further_bounds], axis=1)
         sizes = self._frame.centered_sizes
         rows = (secants.stored_rows, sizes, images, split.leading, single, bounds, split.further)
-        return split.n_leading, rows
+        return split.sizes[0], rows
 
     def _cheapest_split(self, components: np.ndarray, threshold: float) -> tuple[int, int]:
         secants = self._secants
@@ -122,9 +122,7 @@ class TileScans:
         # What a choice depends on but little: chosen again only if that changes.
         key = (len(components), round(min(threshold, 1e3), 2))
         if key != self._split_key:
-            present = (0, 0)
-            if self._split is not None:
-                present = (self._split.n_leading, self._split.further.shape[1])
+            present = (0, 0) if self._split is None else self._split.sizes
             chosen = cheapest_split(self._frame, components, threshold, present)
             self._split_choice = secants.comm.bcast(chosen)
             self._split_key = key
@@ -134,7 +132,6 @@ class TileScans:
         secants = self._secants
         if n_leading <= 0 or n_leading > len(secants.directions):
             n_leading = secants.dimension
-        present = None if self._split is None else self._split.further.shape[1]
-        if self._split is None or (self._split.n_leading, present) != (n_leading, n_further):
+        if self._split is None or self._split.sizes != (n_leading, n_further):
             self._split = split_points(secants.points, self._frame, n_leading, n_further)
         return self._split
