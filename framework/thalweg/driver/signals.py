@@ -34,8 +34,7 @@ class SignalWatch:
                 outer = getattr(previous, "__self__", None)
                 if isinstance(outer, SignalWatch):
                     self._outer = outer
-                    if outer.received is not None:
-                        self.received = outer.received
+                    self.received = outer.received or self.received
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:

@@ -57,7 +57,7 @@ def identity_texts(comm: MPI.Comm, content: Any) -> tuple[dict[str, Any], list[s
     found.add("", content)
     heads = {}
     for path, array in found.arrays.items():
-        checksum = comm.size > 1 and zlib.crc32(np.ravel(array).view(np.uint8))
+        checksum = comm.size > 1 and zlib.crc32(np.ravel(array).view(np.uint8).data)
         heads[path] = (array.dtype.str, array.shape[1:], len(array), checksum)
     layouts = [layout.counts().tolist() for layout in found.layouts if layout.comm.size > 1]
     every = comm.allgather((found.texts, heads, layouts, found.unseen))

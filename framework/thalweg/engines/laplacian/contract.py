@@ -1,6 +1,7 @@
 """What an objective offers to the engine: the weights of a graph that attracts."""
 
 from abc import abstractmethod
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -9,7 +10,7 @@ from thalweg.capability import Capability
 from thalweg.parallel import Array
 
 #: This rank's rows of a matrix, shape ``(local_rows, rows)``.
-MatrixRows = scipy.sparse.csr_matrix | np.ndarray
+MatrixRows: TypeAlias = scipy.sparse.csr_matrix | np.ndarray
 
 
 class AttractiveLaplacian(Capability):
