@@ -45,6 +45,24 @@ def holders(layout: Layout, pairs: np.ndarray) -> np.ndarray:
     return layout.owners(np.where(pairs.sum(axis=1) % 2, pairs[:, 0], pairs[:, 1]))
 
 
+def wanted_rows(secants: SecantSet, numbers: np.ndarray) -> np.ndarray:
+    """The points that this rank wants, by global numbers in any order, float64.  Collective."""
+    routes = RowRoutes(secants.comm, secants.layout.owners(numbers))
+    asked = routes.deliver(numbers) - secants.layout.start
+    rows = np.empty((len(numbers), secants.dimension))
+    rows[routes.rows] = routes.give_back(np.asarray(secants.points[asked], dtype=float))
+    return rows
+
+
+def sparse_matrix(points: SparseRows) -> scipy.sparse.csr_matrix:
+    """Rows as a matrix of SciPy's."""
+    width = points.packed.shape[1] // 2
+    places = points.packed[:, :width].astype(np.int64)
+    filled = places < points.dimension
+    starts = np.concatenate([[0], np.cumsum(filled.sum(axis=1))])
+    return scipy.sparse.csr_matrix((points.entries[filled], places[filled], starts), points.shape)
+
+
 def counting(secants: SecantSet, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Which pairs of these global numbers are secants, shape ``(len(rows), len(columns))``.
 
@@ -62,7 +80,7 @@ def counting(secants: SecantSet, rows: np.ndarray, columns: np.ndarray) -> np.nd
 def measured(secants: SecantSet, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Those of this rank's pairs whose points differ, and their squared lengths.  Collective."""
     touched, where = np.unique(pairs, return_inverse=True)
-    points = secants.wanted_rows(touched)
+    points = wanted_rows(secants, touched)
     where = where.reshape(pairs.shape)
     lengths = np.empty(len(pairs))
     for first in range(0, len(pairs), 4096):
@@ -129,7 +147,7 @@ class ActiveSecants:
         #: This rank's touched points: centered, or sparse as they are.
         self.points: Any
         if isinstance(secants.points, SparseRows):
-            self.points = secants.points.matrix(numbers)
+            self.points = sparse_matrix(secants.points.part(numbers))
         else:
             points = secants.points[numbers] - secants.mean
             scale = float(sum_over_ranks(comm, float(self.lengths.sum()))) / max(1, self.count)

@@ -20,6 +20,7 @@ from thalweg.engines.secants import SecantSet
 from thalweg.numerics import conjugate_gradients
 from thalweg.parallel import MPI, Layout, agreed, any_over_ranks, sum_large, sum_over_ranks
 from thalweg.plugins import Help
+from thalweg_isometry.active import wanted_rows
 
 if TYPE_CHECKING:
     from thalweg_isometry.search_state import SearchState
@@ -58,7 +59,7 @@ class SecantRows:
         Collective.
         """
         touched, where = np.unique(pairs, return_inverse=True)
-        points = secants.wanted_rows(touched) - secants.mean
+        points = wanted_rows(secants, touched) - secants.mean
         mine = where.reshape(pairs.shape)
         many = sum_over_ranks(secants.comm, len(pairs)) > MANY
         rows = np.empty((len(pairs), secants.dimension), dtype=np.float32 if many else np.float64)

@@ -77,12 +77,6 @@ class Dataset(Identified):
         """Labels of all rows on every rank, shape ``(layout.rows,)``, or None.  Collective."""
         return None if self.labels is None else self.layout.gather_rows(self.labels)
 
-    def on_communicator(self, comm: MPI.Comm) -> Self:
-        """The same rows on a duplicate of their communicator.  Not collective."""
-        layout = self.layout.with_columns(self.layout.columns)
-        layout.comm = comm
-        return replace(self, layout=layout)
-
     def with_values(self, values: np.ndarray) -> Self:
         """The same rows with other columns; ``values`` has this rank's rows."""
         layout = self.layout.with_columns(values.shape[1])

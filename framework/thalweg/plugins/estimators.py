@@ -1,7 +1,5 @@
 """What scikit-learn's estimators share: whole docstrings, and hints for names of other programs."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import re

@@ -1,10 +1,8 @@
 """Points and maps as a scan takes them: checked, and exact; sparse rows in one array."""
 
-from __future__ import annotations
-
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
@@ -105,7 +103,7 @@ class SparseRows:
     dimension: int
 
     @classmethod
-    def of(cls, matrix: Any, layout: Layout) -> SparseRows:
+    def of(cls, matrix: Any, layout: Layout) -> Self:
         """This rank's rows of a matrix that SciPy calls sparse.  Collective.
 
         Raises
@@ -146,14 +144,14 @@ class SparseRows:
         """The entries, zeros that fill up included, shape ``(n, m)``."""
         return self.packed[:, self.packed.shape[1] // 2 :]
 
-    def with_entries(self, entries: np.ndarray) -> SparseRows:
+    def with_entries(self, entries: np.ndarray) -> Self:
         """Other entries at the same places."""
         width = self.packed.shape[1] // 2
-        return SparseRows(np.hstack([self.packed[:, :width], entries]), self.dimension)
+        return replace(self, packed=np.hstack([self.packed[:, :width], entries]))
 
-    def part(self, rows: np.ndarray) -> SparseRows:
+    def part(self, rows: np.ndarray) -> Self:
         """Some of the rows."""
-        return SparseRows(np.ascontiguousarray(self.packed[rows]), self.dimension)
+        return replace(self, packed=np.ascontiguousarray(self.packed[rows]))
 
     def __getitem__(self, rows: Any) -> np.ndarray:
         """Some of the rows with all their zeros, shape ``(k, dimension)``, float64."""
@@ -163,15 +161,3 @@ class SparseRows:
         places = chosen[:, :width].astype(np.int64)
         np.put_along_axis(dense, places, chosen[:, width:], axis=1)
         return dense[:, : self.dimension]
-
-    def matrix(self, rows: Any) -> scipy.sparse.csr_matrix:
-        """Some of the rows as a sparse matrix."""
-        chosen = self.packed[rows]
-        width = chosen.shape[1] // 2
-        places = chosen[:, :width].astype(np.int64)
-        filled = places < self.dimension
-        starts = np.concatenate([[0], np.cumsum(filled.sum(axis=1))])
-        shape = (len(chosen), self.dimension)
-        return scipy.sparse.csr_matrix(
-            (chosen[:, width:][filled], places[filled], starts), shape=shape
-        )

@@ -22,9 +22,8 @@ however small they are.  A tile sees l_i rounded to single precision, which move
 a term of i and a term of j: the bounds of two points add up to those of their pair.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -44,6 +43,55 @@ _VANISHED = 2.0**-124
 def gamma(n: float, unit: float = _DOUBLE) -> float:
     """Higham's ``gamma_n``; infinite where ``n u`` reaches 1."""
     return n * unit / (1.0 - n * unit) if n * unit < 1.0 else np.inf
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Bounds on the error of the measured distortion of a pair.
+
+    A pair whose squared length is at least ``close`` times the sum of its points' squared norms is
+    measured through the images of the points, which err by ``image`` times the norm of a centered
+    point; a closer one through the image of its difference.  With ``kappa`` the error of
+    ``||Psi (x_i - x_j)||`` relative to ``||x_i - x_j||``, the ratio rho of the squared lengths errs
+    by at most ``2 sqrt(rho) kappa + kappa^2`` and a relative ``relative``.
+    """
+
+    image: float
+    close: float
+    kappa: float
+    relative: float
+
+    @classmethod
+    def of(cls, components: np.ndarray) -> Self:
+        """For a map of this shape and size."""
+        rank, dimension = components.shape
+        norm = float(np.linalg.norm(components)) * (1.0 + gamma(rank * dimension + 4))
+        image = 1.01 * gamma(dimension + 3) * norm
+        longest = np.sqrt(np.einsum("ij,ij->i", components, components).max(initial=0.0))
+        # Through the images while that costs no more than this; the rows of a
+        # near-isometry are about as long as 1.
+        wanted = 1e-9 * max(1.0, float(longest))
+        close = float(np.clip((1.5 * image / wanted) ** 2, 1e-12, 2.0))
+        kappa = max(1.5 * image / np.sqrt(close), image) + 1e-100
+        relative = 2.1 * (gamma(dimension + 2) + gamma(rank + 2) + 2.0 * _DOUBLE)
+        return cls(image, close, kappa, relative)
+
+    def interval(self, largest: float) -> tuple[float, float]:
+        """Bounds of the isometry constant, if the largest measured distortion is this.
+
+        Every pair's measured distortion lies at most this far from the true one, and a pair that
+        was not measured has a true one below the largest measured.  So it is with weights of at
+        most 1, since ``w (1 + L / w) <= 1 + L`` and ``w sqrt(1 + L / w) <= sqrt(1 + L)``.
+        """
+        if not np.isfinite(largest):
+            return (0.0, np.inf)
+        rho = 1.0 + largest
+        error = 1.02 * (self.relative * rho + 2.1 * np.sqrt(rho) * self.kappa + self.kappa**2)
+        error += 4.0 * _DOUBLE * (1.0 + rho)
+        return (
+            max(0.0, float(np.nextafter(largest - error, -np.inf))),
+            float(np.nextafter(largest + error, np.inf)),
+        )
 
 
 @dataclass(frozen=True)
@@ -151,55 +199,6 @@ def image_bounds(
         slack += (rank + 8) * _VANISHED
         bounds = np.stack([size - slack, size + slack], axis=1).astype(np.float32)
     return single, bounds
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """Bounds on the error of the measured distortion of a pair.
-
-    A pair whose squared length is at least ``close`` times the sum of its points' squared norms is
-    measured through the images of the points, which err by ``image`` times the norm of a centered
-    point; a closer one through the image of its difference.  With ``kappa`` the error of
-    ``||Psi (x_i - x_j)||`` relative to ``||x_i - x_j||``, the ratio rho of the squared lengths errs
-    by at most ``2 sqrt(rho) kappa + kappa^2`` and a relative ``relative``.
-    """
-
-    image: float
-    close: float
-    kappa: float
-    relative: float
-
-    @classmethod
-    def of(cls, components: np.ndarray) -> Accuracy:
-        """For a map of this shape and size."""
-        rank, dimension = components.shape
-        norm = float(np.linalg.norm(components)) * (1.0 + gamma(rank * dimension + 4))
-        image = 1.01 * gamma(dimension + 3) * norm
-        longest = np.sqrt(np.einsum("ij,ij->i", components, components).max(initial=0.0))
-        # Through the images while that costs no more than this; the rows of a
-        # near-isometry are about as long as 1.
-        wanted = 1e-9 * max(1.0, float(longest))
-        close = float(np.clip((1.5 * image / wanted) ** 2, 1e-12, 2.0))
-        kappa = max(1.5 * image / np.sqrt(close), image) + 1e-100
-        relative = 2.1 * (gamma(dimension + 2) + gamma(rank + 2) + 2.0 * _DOUBLE)
-        return cls(image, close, kappa, relative)
-
-    def interval(self, largest: float) -> tuple[float, float]:
-        """Bounds of the isometry constant, if the largest measured distortion is this.
-
-        Every pair's measured distortion lies at most this far from the true one, and a pair that
-        was not measured has a true one below the largest measured.  So it is with weights of at
-        most 1, since ``w (1 + L / w) <= 1 + L`` and ``w sqrt(1 + L / w) <= sqrt(1 + L)``.
-        """
-        if not np.isfinite(largest):
-            return (0.0, np.inf)
-        rho = 1.0 + largest
-        error = 1.02 * (self.relative * rho + 2.1 * np.sqrt(rho) * self.kappa + self.kappa**2)
-        error += 4.0 * _DOUBLE * (1.0 + rho)
-        return (
-            max(0.0, float(np.nextafter(largest - error, -np.inf))),
-            float(np.nextafter(largest + error, np.inf)),
-        )
 
 
 def cheapest_split(

@@ -3,10 +3,9 @@
 Tiles lie on one grid of global row numbers, whatever the blocks of the ranks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -32,10 +31,11 @@ class Block:
         """Global number behind the last point."""
         return self.start + len(self.arrays[0])
 
-    def part(self, rows: slice) -> Block:
+    def part(self, rows: slice) -> Self:
         """Some of the points, by local numbers."""
         first, last, _ = rows.indices(len(self.arrays[0]))
-        return Block(self.start + first, tuple(a[first:last] for a in self.arrays), self.labels)
+        arrays = tuple(array[first:last] for array in self.arrays)
+        return replace(self, start=self.start + first, arrays=arrays)
 
     def cut(self, first: int, last: int) -> tuple[np.ndarray, ...]:
         """Of a range: exact points, sizes, images, the columns of bounds, labels, further.

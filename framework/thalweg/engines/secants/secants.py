@@ -20,14 +20,12 @@ summation that does not depend on the ranks.
 True
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
@@ -49,7 +47,6 @@ from thalweg.errors import InputError
 from thalweg.parallel import (
     Layout,
     Ring,
-    RowRoutes,
     any_over_ranks,
     raise_on_all_ranks,
     run_on_threads,
@@ -172,7 +169,7 @@ class SecantSet(Identified):
                 "give at least two distinct points"
             )
 
-    def subset(self, stride: int) -> SecantSet:
+    def subset(self, stride: int) -> Self:
         """The secants among the points whose numbers are multiples of ``stride``.  Collective.
 
         Point k of the subset is point ``stride * k`` of this set; units are the same.
@@ -247,14 +244,6 @@ class SecantSet(Identified):
         whole = np.zeros((len(numbers), self.dimension))
         whole[mine] = self.points[numbers[mine] - self.layout.start]
         return sum_large(self.comm, whole)
-
-    def wanted_rows(self, numbers: np.ndarray) -> np.ndarray:
-        """The points that this rank wants, by global numbers in any order, float64."""
-        routes = RowRoutes(self.comm, self.layout.owners(numbers))
-        asked = routes.deliver(numbers) - self.layout.start
-        rows = np.empty((len(numbers), self.dimension))
-        rows[routes.rows] = routes.give_back(np.asarray(self.points[asked], dtype=float))
-        return rows
 
     def images(self, components: np.ndarray) -> np.ndarray:
         """``(points - mean) @ components.T`` of this rank's points, float64.

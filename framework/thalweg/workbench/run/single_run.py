@@ -205,7 +205,11 @@ def _measured(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> Result
     metrics, notes = dict(result.metrics), list(result.notes)
 
     def measure(own: MPI.Comm) -> None:
-        shared = None if dataset is None else dataset.on_communicator(own)
+        shared = dataset
+        if dataset is not None:
+            rows = dataset.layout.with_columns(dataset.layout.columns)
+            rows.comm = own
+            shared = replace(dataset, layout=rows)
         found.update(spec.resolve()(solution, shared, own))
         as_json(found)  # raises what result.json cannot hold
 
