@@ -41,7 +41,7 @@ class SavedRun:
     def __post_init__(self) -> None:
         self.preconditioner = inner = self.solver.preconditioner
         named = {"solver": self.solver, "preconditioner": inner}
-        self.parts = {role: part and type(part).__qualname__ for role, part in named.items()}
+        self.parts = {r: None if p is None else type(p).__qualname__ for r, p in named.items()}
         #: Where the state is saved at which a budget ends the early stages of a homotopy.
         self.early = self.checkpoints
         if self.checkpoints is not None:
