@@ -4,6 +4,7 @@ import os
 import signal
 from dataclasses import replace
 
+import numba
 import numpy as np
 import pytest
 
@@ -184,7 +185,7 @@ def test_a_run_that_is_stopped_within_a_scan_ends_at_the_same_bits(
     comm, secants_of, tmp_path, monkeypatch
 ):
     points = decaying(900)
-    workers = comm.size * secants_of(points, comm).threads
+    workers = comm.size * numba.get_num_threads()
     monkeypatch.setattr("thalweg_isometry.cutting_planes.PART", 0.4e6 / workers)
     folder = comm.bcast(tmp_path / "checkpoints")
     within = []
