@@ -80,8 +80,7 @@ def minimize(
     """
     comm = objective.comm
     with raise_on_all_ranks(comm):
-        seed = _checked_seed(seed, callback, homotopy, checkpoint)
-        folder = None if checkpoint is None else Path(checkpoint)
+        seed, folder = _checked(seed, callback, homotopy, checkpoint)
         algorithm, stop = method_of_call(objective, solver, preconditioner, options, seed)
     what = (type(algorithm), type(algorithm.preconditioner), seed, stop, homotopy, folder, resume)
     refuse_differing(comm, "the arguments of minimize", *what, x0 is None, options)
@@ -91,8 +90,8 @@ def minimize(
         return run(stop=stop, callbacks=callbacks, resume=resume, progress=progress)
 
 
-def _checked_seed(seed: int, callback: Any, homotopy: Any, checkpoint: Any) -> int:
-    """The seed, where these arguments of a call can be used."""
+def _checked(seed: int, callback: Any, homotopy: Any, checkpoint: Any) -> tuple[int, Path | None]:
+    """The seed and the folder of checkpoints, where these arguments of a call can be used."""
     if callback is not None and not callable(callback):
         kind = type(callback).__name__
         raise InputError(
@@ -103,7 +102,8 @@ def _checked_seed(seed: int, callback: Any, homotopy: Any, checkpoint: Any) -> i
     # As a path, the empty name is the current folder.
     if checkpoint == "" or not isinstance(checkpoint, str | os.PathLike | None):
         raise InputError(f"checkpoint must be the name of a folder, or None, not {checkpoint!r}")
-    return int(SEED.check(seed, "minimize"))
+    folder = None if checkpoint is None else Path(checkpoint)
+    return int(SEED.check(seed, "minimize")), folder
 
 
 @contextmanager
