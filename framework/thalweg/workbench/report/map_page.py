@@ -84,14 +84,7 @@ def write_map_page(
         "places": _encoded(points - center, "<f4"),
     }
     if labels is not None and len(labels):
-        labels = np.asarray(labels)
-        if labels.ndim != 1 or labels.dtype.kind not in "iu" or labels.min() < 0:
-            raise InputError("labels must be integers of at least 0, one for each point")
-        count = int(labels.max()) + 1
-        names = [str(number) for number in range(count)] if label_names is None else label_names
-        facts["names"] = [printable(str(name)) for name in names[:count]]
-        facts["colors"] = np.rint(255 * class_colors(count)).astype(int).tolist()
-        facts["labels"] = _encoded(labels, "<u4")
+        facts |= _classes(np.asarray(labels), label_names)
     if thumbnails is not None and len(points):
         pictures = _thinned(np.asarray(thumbnails))
         if pictures.size > MAX_BYTES:
@@ -106,6 +99,19 @@ def write_map_page(
     page = "".join([before, html.escape(title or "map"), between, text, after])
     with atomic_write(path) as temporary:
         Path(temporary).write_text(page, encoding="utf-8", errors="replace")
+
+
+def _classes(labels: np.ndarray, label_names: Sequence[str] | None) -> dict[str, Any]:
+    """Labels, with the name and the color of each class."""
+    if labels.ndim != 1 or labels.dtype.kind not in "iu" or labels.min() < 0:
+        raise InputError("labels must be integers of at least 0, one for each point")
+    count = int(labels.max()) + 1
+    names = [str(number) for number in range(count)] if label_names is None else label_names
+    return {
+        "names": [printable(str(name)) for name in names[:count]],
+        "colors": np.rint(255 * class_colors(count)).astype(int).tolist(),
+        "labels": _encoded(labels, "<u4"),
+    }
 
 
 def _encoded(array: np.ndarray, dtype: str) -> str:

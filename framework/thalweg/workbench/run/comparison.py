@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from thalweg.interfaces import Homotopy
+from thalweg.interfaces import Homotopy, Objective
 from thalweg.parallel import MPI, abort_on_error, collective_call, on_root
 from thalweg.parallel.threads import restored_thread_limits
 from thalweg.result import Result, Status
+from thalweg.workbench.config import Configuration
 from thalweg.workbench.report import (
     comparison_rows,
     draw_convergence,
@@ -20,7 +21,7 @@ from thalweg.workbench.report import (
     search_seconds,
 )
 from thalweg.workbench.run.directory import MARKS, RunDirectory, summary
-from thalweg.workbench.run.pictures import draw_compared
+from thalweg.workbench.run.pictures import Frames, draw_compared
 from thalweg.workbench.run.single_run import (
     attempted,
     build_objective,
@@ -76,24 +77,14 @@ def compare(
                 # All folders before any method runs: a refusal must not cost a result.
                 subs = {label: directory.part(name) for label, name in folders.items()}
                 on_root(comm, lambda: directory.claim(configuration, False))
-            # Kernels are compiled at their first use: the first method must not pay for all.
-            x = objective.initial_point(configuration.run["seed"])
-            objective.value(x)
-            objective.value_and_gradient(x)
-            own: Any = getattr(objective, "homotopy_parameter", None)
-            for method in configuration.methods:
-                one = configuration.with_method(method)
-                sub = subs.get(method.label)
-                if isinstance(objective, Homotopy):
-                    objective.homotopy_parameter = own
-                frames = frames_for(one, objective, sub)
-                solver = solvers[method.label]
+            for label, one, sub, frames in _prepared(configuration, objective, subs):
+                solver = solvers[label]
                 result = run_method(one, dataset, objective, solver, sub, frames, quiet=quiet)
-                results[method.label] = result
+                results[label] = result
                 if sub is not None:
                     sub.write_result(comm, result, facts)
                 parts = (comm, sub, one, dataset, result, frames, facts)
-                finish[method.label] = partial(completed, *parts)
+                finish[label] = partial(completed, *parts)
                 if result.status is Status.INTERRUPTED:
                     break
 
@@ -114,6 +105,22 @@ def compare(
                 label, last = list(results.items())[-1]
                 results[label] = replace(last, notes=(*last.notes, failure))
         return results
+
+
+def _prepared(
+    configuration: Configuration, objective: Objective, folders: Mapping[str, RunDirectory]
+) -> Iterator[tuple[str, Configuration, RunDirectory | None, Frames | None]]:
+    """Label, configuration, folder and frames of one method after the other, on equal terms."""
+    # Kernels are compiled at their first use: the first method must not pay for all.
+    x = objective.initial_point(configuration.run["seed"])
+    objective.value(x)
+    objective.value_and_gradient(x)
+    own: Any = getattr(objective, "homotopy_parameter", None)
+    for method in configuration.methods:
+        one, folder = configuration.with_method(method), folders.get(method.label)
+        if isinstance(objective, Homotopy):
+            objective.homotopy_parameter = own
+        yield method.label, one, folder, frames_for(one, objective, folder)
 
 
 #: Facts on a result that the table of a comparison leaves to that of the run.

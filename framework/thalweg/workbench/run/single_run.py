@@ -90,14 +90,20 @@ def run(
         facts = {**facts, "profile": profile(comm, started)}
         if directory is not None:
             facts = {**facts, "digests": digests(dataset)}
-            try:
-                directory.write_result(comm, result, facts)
-            except StorageError as error:
-                if not result.saved:
-                    raise
-                advice = "a checkpoint holds the final state: free space on the disk, and resume"
-                raise StorageError(f"{error}; {advice} the run") from error
+            _write_result(comm, directory, result, facts)
         return completed(comm, directory, configuration, dataset, result, frames, facts)
+
+
+def _write_result(
+    comm: MPI.Comm, directory: RunDirectory, result: Result, facts: Mapping[str, Any]
+) -> None:
+    try:
+        directory.write_result(comm, result, facts)
+    except StorageError as error:
+        if not result.saved:
+            raise
+        advice = "a checkpoint holds the final state: free space on the disk, and resume the run"
+        raise StorageError(f"{error}; {advice}") from error
 
 
 def run_method(
