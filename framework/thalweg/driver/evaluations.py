@@ -102,7 +102,8 @@ def read_only(array: Array) -> Array:
 
 
 def _number(value: Any, said: str) -> float:
-    if value is None or isinstance(value, bool | np.bool_ | str | tuple):
+    refused = value is None or isinstance(value, bool | np.bool_ | str | tuple)
+    if refused or np.iscomplexobj(value):  # float() would drop the imaginary part
         raise TypeError(f"{said} must return the objective's value, a number, not {_said(value)}")
     return float(value)
 

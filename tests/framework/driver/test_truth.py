@@ -162,6 +162,18 @@ def test_a_gradient_of_another_form_is_named(comm, fault, message):
 
 
 @pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("number", [np.complex128, np.complex64, complex])
+def test_a_complex_value_is_refused(comm, number):
+    class Complex(Valley):
+        def value_and_gradient(self, x):
+            value, gradient = super().value_and_gradient(x)
+            return number(value + 1j), gradient
+
+    with pytest.raises(TypeError, match="must return the objective's value, a number, not a comp"):
+        thalweg.minimize(Complex(comm))
+
+
+@pytest.mark.ranks(1, 2)
 def test_x_cannot_be_written_into(comm):
     class Writes(Valley):
         def value_and_gradient(self, x):
