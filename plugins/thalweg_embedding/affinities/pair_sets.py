@@ -134,7 +134,7 @@ def _neighbors(dataset: Dataset, k: int, options: PairOptions, note) -> np.ndarr
         dataset, most, "euclidean", options.neighbor_search, note, options.seed
     )
     scales = np.sqrt(squared)[:, min(SCALE.start, most - 1) : SCALE.stop].mean(axis=1)
-    scales = np.maximum(scales, np.finfo(float).tiny ** 0.25)  # of points that coincide
+    scales = np.maximum(scales, np.finfo(float).tiny ** 0.5)  # of points that coincide
     theirs = rows_at(layout, scales, numbers.ravel()).reshape(numbers.shape)
     order = np.argsort(squared / theirs, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(numbers, order, 1)

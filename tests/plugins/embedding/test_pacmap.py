@@ -44,6 +44,17 @@ def test_neighbors_are_the_nearest_by_distances_in_units_of_both_points(comm):
     np.testing.assert_array_equal(found, expected + expected.T)
 
 
+@pytest.mark.ranks(1)
+@pytest.mark.parametrize("exponent", [-300, -20, 200])
+def test_neighbors_do_not_depend_on_the_unit_of_the_data(comm, exponent):
+    points = load_digits().data[:90]
+    alike, other = (
+        pair_sets(Dataset.from_array(rows, comm=comm)).neighbors
+        for rows in (points, points * 2.0**exponent)
+    )
+    assert abs(alike - other).max() == 0
+
+
 @pytest.mark.ranks(2, 3)
 def test_pairs_are_the_same_at_any_number_of_ranks(comm):
     data = digits(comm)
