@@ -1,7 +1,9 @@
 """Evaluations that are compared between ranks, checked, and reported to the watchdog."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,31 @@ from thalweg.parallel.watchdog import beat
 PRODUCTS = ("hessian_product", "gauss_newton_product", "hessian_diagonal")
 
 
+@dataclass
+class Evaluations:
+    """What was seen of a run's evaluations.
+
+    Attributes
+    ----------
+    count
+        How many there were of the value.
+    unbounded_at
+        Count at the last value that was minus infinity, 0 if none was.
+    """
+
+    count: int = 0
+    unbounded_at: int = 0
+
+    @property
+    def unbounded_lately(self) -> bool:
+        """Whether that is in the second half of the run: a wild first step is none of its end."""
+        return 2 * self.unbounded_at > self.count
+
+
 @contextmanager
 def checked_evaluations(
     objective: Objective, preconditioner: Preconditioner | None = None
-) -> Iterator[None]:
+) -> Iterator[Evaluations]:
     """While the block runs, compare what the objective gives over the ranks.
 
     A value that is not the same on all ranks, and in a replicated variable a gradient whose
@@ -34,6 +57,14 @@ def checked_evaluations(
     if type(objective).value is Objective.value:
         value = lambda x: value_and_gradient(x)[0]  # noqa: E731
     several = layout.replicated and objective.comm.size > 1
+    evaluations = Evaluations()
+
+    def agreed(numbers: list[float], what: str) -> float:
+        number = same_on_all_ranks(objective.comm, numbers, what)[0]
+        evaluations.count += 1
+        if number == -math.inf:
+            evaluations.unbounded_at = evaluations.count
+        return number
 
     def prepare(x: Array) -> None:
         if several:
@@ -48,7 +79,7 @@ def checked_evaluations(
         with phase("evaluate"):
             found = _number(value(x), f"{kind}.value")
         beat()
-        return same_on_all_ranks(objective.comm, [found], "the objective's value")[0]
+        return agreed([found], "the objective's value")
 
     def checked_value_and_gradient(x: Array) -> tuple[float, Array]:
         prepare(x)
@@ -65,7 +96,7 @@ def checked_evaluations(
         beat()
         numbers = [found, layout.norm(gradient)] if several else [found]
         what = "the objective's value, or the norm of its gradient,"
-        return same_on_all_ranks(objective.comm, numbers, what)[0], gradient
+        return agreed(numbers, what), gradient
 
     with ExitStack() as stack:
         stack.enter_context(_replaced(objective, "value", checked_value))
@@ -74,7 +105,7 @@ def checked_evaluations(
         for owner, name in (*products, (preconditioner, "apply")):
             if owner is not None:
                 stack.enter_context(_replaced(owner, name, _checked_rows(owner, name, layout)))
-        yield
+        yield evaluations
 
 
 def _checked_rows(owner: Any, name: str, layout: Layout) -> Callable[..., Array]:

@@ -35,6 +35,9 @@ COLUMNS: tuple[str, ...] = (
     "step_length",
 )
 
+#: Ends of a run whose last steps lowered the objective by little or nothing.
+WITHOUT_DESCENT = (Status.SMALL_DECREASE, Status.PRECISION_LIMIT, Status.NOISE_LIMIT)
+
 
 def drive(
     objective: Objective,
@@ -127,7 +130,7 @@ class _Run:
                 old = self.saved.read(self.stop) if resume else None
             comm = self.objective.comm
             checks = checked_evaluations(self.objective, self.preconditioner)
-            with collective_cleanup(comm, self._free), checks:
+            with collective_cleanup(comm, self._free), checks as self.evaluations:
                 self._start(x, old)
                 bar = ProgressBar(comm, self.stop, progress, self.stages.last + 1)
                 try:
@@ -136,6 +139,9 @@ class _Run:
                         finite = self._advance(bar) and self._follow()
                         status = self._status(self.state) if finite else Status.DIVERGED
                     values = self.at.values
+                    # A lower value was near, and it was minus infinity.
+                    if self.evaluations.unbounded_lately and status in WITHOUT_DESCENT:
+                        status = Status.DIVERGED
                     status, more = confirmed(self.objective, self.state, status, values)
                     self.confirming += more
                 finally:

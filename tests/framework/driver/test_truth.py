@@ -52,6 +52,25 @@ class Valley(Objective, HessianProduct):
         return max(self.noise, super().value_error(value))
 
 
+class Pit(Valley):
+    """The quadratic, minus infinity below a finite level."""
+
+    def value_and_gradient(self, x):
+        value, gradient = super().value_and_gradient(x)
+        return value if value > 2.0 else -math.inf, gradient
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("solver", ["gradient-descent", "nonlinear-cg", "lbfgs"])
+def test_steps_that_end_before_minus_infinity_have_not_converged(comm, solver):
+    pit = Pit(comm)
+    result = thalweg.minimize(
+        pit, np.ones(pit.layout.shape), solver=solver, preconditioner="identity", iterations=5000
+    )
+    assert result.status is Status.DIVERGED
+    assert math.isfinite(result.objective)
+
+
 @pytest.mark.ranks(1)
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("fault", ["value", "gradient"])
