@@ -7,11 +7,11 @@ sums over all pairs with a kernel of one's own, the Laplacian solver, and the se
 import numpy as np
 import scipy.sparse
 
-from thalweg.engines.laplacian import AttractiveLaplacian, LaplacianSolver, RowMatrix
+from thalweg.engines.laplacian import AttractiveLaplacian, LaplacianSolver
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.engines.secants import SecantSet
 from thalweg.interfaces import Objective, Preconditioner
-from thalweg.parallel import RowRoutes, sum_over_ranks
+from thalweg.parallel import RowExchange, RowPlan, RowRoutes, sum_over_ranks
 from thalweg_clustering.kernel_sums import KernelSums
 
 
@@ -39,13 +39,18 @@ class SpringMap(Objective, AttractiveLaplacian):
         self.data, self.data_layout = dataset.values, dataset.layout
         self.weights = neighbor_graph(dataset, neighbors)
         self.degrees = np.asarray(self.weights.sum(axis=1))
-        self.product = RowMatrix(self.layout, self.weights)
+        plan = RowPlan.of(self.layout, self.weights.indices)
+        self.exchange = RowExchange(plan)
+        self.springs = scipy.sparse.csr_matrix(  # with columns of own rows, then of others'
+            (self.weights.data, plan.positions(self.weights.indices), self.weights.indptr),
+            shape=(self.layout.local_rows, self.layout.local_rows + len(plan.ghosts)),
+        )
         self.values = KernelSums(self.layout, lambda squared: (1 + squared) ** -2)
         self.slopes = KernelSums(self.layout, lambda squared: -2 * (1 + squared) ** -3)
 
     def value_and_gradient(self, x):
         """Both terms; their gradients are Laplacians of w and of the kernel's slopes, times Y."""
-        gradient = 2 * (self.degrees * x - self.product.multiply(x))
+        gradient = 2 * (self.degrees * x - self.springs @ self.exchange.with_ghosts(x))
         attraction = 0.5 * float(np.vdot(x, gradient))
         weighted, totals = self.slopes.sums(x, values=x)
         gradient += 4 * (totals[:, None] * x - weighted)
