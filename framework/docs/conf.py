@@ -169,10 +169,12 @@ _pages()
 
 
 def setup(app: Any) -> None:
-    """Let docstrings be what they are in a terminal: a bar is a bar, as in |H|."""
+    """Let docstrings be what they are in a terminal: a bar is a bar, as in |H|, lambda_ a name."""
 
     def escape(app: Any, what: str, name: str, item: Any, options: Any, lines: list[str]) -> None:
         lines[:] = [re.sub(r"(``.*?``)|\|", lambda m: m.group(1) or r"\|", line) for line in lines]
+        # Napoleon writes ':param lambda_:', which docutils takes for a reference.
+        lines[:] = [re.sub(r"^(:param \S*)_:", r"\1\\_:", line) for line in lines]
 
     def skip(app: Any, what: str, name: str, item: Any, skipped: bool, options: Any) -> bool | None:
         # What scikit-learn adds to estimators refers to labels of its own pages.
