@@ -64,12 +64,6 @@ def test_a_signature_declares_options_and_an_underscore_is_no_part_of_the_name()
     assert (option.name, option.keyword, option.default) == ("lambda", "lambda_", 100.0)
 
 
-def test_a_spec_reads_the_options_from_its_code_and_builds_by_them():
-    spec = SolverSpec(name="x", summary="", load=f"{__name__}:build")
-    assert [option.name for option in spec.declared_options] == ["lambda"]
-    assert spec.build(None, None, options={"lambda": 2.0}) == 2.0
-
-
 @pytest.mark.parametrize("load", ["nowhere:nothing", "thalweg.errors:nothing", "sys:exit.x"])
 def test_code_that_is_missing_is_told_with_its_spec(load):
     with pytest.raises(PluginError, match=r"solver 'x' cannot be loaded from"):
@@ -101,14 +95,6 @@ OPTIONS = (
     Option("other", int, 3, "not a parameter"),
 )
 NAMES = {"n_components": "dimensions"}
-
-
-def test_parameters_of_an_estimator_are_checked_by_the_options():
-    assert check_parameters(Estimator(n_components=3), OPTIONS, NAMES) == {
-        "dimensions": 3,
-        "lambda": 1.0,
-        "perplexity": 30.0,
-    }
 
 
 @pytest.mark.parametrize(

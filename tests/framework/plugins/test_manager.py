@@ -12,7 +12,6 @@ from thalweg.errors import InputError, PluginError
 from thalweg.plugins import (
     ObjectiveSpec,
     Plugins,
-    PreconditionerSpec,
     Provider,
     SolverSpec,
     hookimpl,
@@ -56,12 +55,6 @@ def test_built_ins_walk_in_through_entry_points():
     assert everything.broken == []
 
 
-def test_specs_come_by_plugin_in_the_order_each_lists_them(found):
-    found.register(module(thalweg_solvers=[solver("a"), solver("c")]), provider("two"))
-    found.register(module(thalweg_solvers=[solver("d"), solver("b")]), provider("one"))
-    assert [spec.name for spec in found.specs(SolverSpec)] == ["d", "b", "a", "c"]
-
-
 def test_two_providers_of_a_name_are_both_named(found):
     found.register(module(thalweg_solvers=[solver("newton")]), provider("one"))
     found.register(module(thalweg_solvers=[solver("newton"), solver("other")]), provider("two"))
@@ -70,29 +63,9 @@ def test_two_providers_of_a_name_are_both_named(found):
         found.find(SolverSpec, "newton")
 
 
-def test_one_name_may_serve_two_kinds(found):
-    spec = PreconditionerSpec(name="newton", summary="", load="nowhere:nothing")
-    found.register(
-        module(thalweg_solvers=[solver("newton")], thalweg_preconditioners=[spec]),
-        provider("one"),
-    )
-    assert found.find(PreconditionerSpec, "newton")[0] is spec
-
-
 def test_a_misspelled_hook_is_refused(found):
     with pytest.raises(TypeError, match="thalweg_solverz"):
         found.register(module(thalweg_solverz=[]), provider("one"))
-
-
-def test_a_hook_must_return_specs_of_its_kind(found):
-    with pytest.raises(TypeError, match="ObjectiveSpec"):
-        found.register(module(thalweg_objectives=[solver("newton")]), provider("one"))
-
-
-def test_an_unknown_name_suggests_the_nearest(found):
-    found.register(module(thalweg_solvers=[solver("lbfgs")]), provider("one"))
-    with pytest.raises(InputError, match="did you mean 'lbfgs'"):
-        found.find(SolverSpec, "lbgfs")
 
 
 def test_a_family_is_found_by_its_variant(found):
@@ -209,18 +182,6 @@ def test_a_hook_that_returns_other_than_specs_leaves_the_rest_working(found, ans
 def test_a_spec_with_fields_of_wrong_types_is_a_type_error(facts):
     with pytest.raises(TypeError):
         SolverSpec(**{"name": "x", "summary": "", "load": "a:b", **facts})
-
-
-def test_two_entry_points_of_one_name_are_told_and_the_rest_works(monkeypatch):
-    found = with_entries(
-        monkeypatch,
-        _Entry("same", "dist-one"),
-        _Entry("same", "dist-two", value="n"),
-        _Entry("good", "dist-good"),
-    )
-    assert found.find(SolverSpec, "good")
-    with pytest.raises(InputError, match=r"dist-one.*dist-two"):
-        found.find(SolverSpec, "same")
 
 
 def test_a_name_of_two_distributions_is_refused_where_it_is_used(monkeypatch):
