@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from thalweg.parallel import MPI, sum_over_ranks
+from thalweg.parallel import sum_over_ranks
 from thalweg.testing import (
     SpringProblem,
     check_attractive_weights,
@@ -17,14 +17,13 @@ from thalweg.testing import (
 )
 
 
-def refusal(check, objective):
-    """What a check says against an objective; it says so on every rank."""
-    x = objective.initial_point(3)
-    with pytest.raises(AssertionError) as caught:
-        check(objective, x)
-    text = str(caught.value)
-    assert "\n" not in text.split("\nassert")[0]
-    return text
+def altered(method, change):
+    """The spring problem, one method of which returns what ``change`` makes of it."""
+
+    def changed(self, *arguments):
+        return change(self, getattr(SpringProblem, method)(self, *arguments), *arguments)
+
+    return type("Altered", (SpringProblem,), {method: changed})
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -41,149 +40,80 @@ def test_right_derivatives_pass(comm):
         }
 
 
-def test_a_method_of_the_objective_named_check_is_its_own():
-    class Checked(SpringProblem):
-        def check(self):
-            raise AssertionError("called")
-
-    objective = Checked(MPI.COMM_SELF, 5)
-    assert "Hessian product" in check_capabilities(objective, objective.initial_point(0))
-
-
-@pytest.mark.ranks(1, 4)
-def test_ranks_without_rows_pass_too(comm):
-    objective = SpringProblem(comm, 3, 1)
-    x = objective.initial_point(0)
-    check_gradient(objective, x)
-    check_hessian_product(objective, x)
-    check_hessian_diagonal(objective, x)
-
-
-@pytest.mark.ranks(1, 2)
-def test_a_gradient_off_by_a_ten_thousandth_is_found_and_measured(comm):
-    class Off(SpringProblem):
-        def value_and_gradient(self, x):
-            value, gradient = super().value_and_gradient(x)
-            return value, 1.0001 * gradient
-
-    text = refusal(check_gradient, Off(comm))
-    assert re.search(r"1\.0e-04 relative, more than 1e-06", text)
-
-
-def test_one_wrong_entry_of_the_gradient_is_found(comm):
-    class Off(SpringProblem):
-        def value_and_gradient(self, x):
-            value, gradient = super().value_and_gradient(x)
-            gradient[5, 1] += 1e-3
-            return value, gradient
-
-    assert "central differences" in refusal(check_gradient, Off(comm))
-
-
 def test_values_large_and_small_do_not_disturb(comm):
-    class Shifted(SpringProblem):
-        shift, factor = 0.0, 1.0
-
-        def value_and_gradient(self, x):
-            value, gradient = super().value_and_gradient(x)
-            return self.factor * value + self.shift, self.factor * gradient
-
     for shift, factor in ((1e8, 1.0), (0.0, 1e-12), (0.0, 1e12)):
-        objective = Shifted(comm)
-        objective.shift, objective.factor = shift, factor
+        objective = altered(
+            "value_and_gradient",
+            lambda _, found, x, a=shift, b=factor: (b * found[0] + a, b * found[1]),
+        )(comm)
         for size in (1e-4, 1.0, 1e4):
             check_gradient(objective, size * objective.initial_point(0))
 
 
-def test_values_that_disagree_are_found(comm):
-    class Off(SpringProblem):
-        def value(self, x):
-            return super().value(x) + 1
+class Reuses(SpringProblem):
+    """Returns one array again and again."""
 
-    assert "value_and_gradient gives" in refusal(check_gradient, Off(comm))
+    buffer = None
 
-
-def test_a_gradient_that_lies_where_the_last_one_did_is_found(comm):
-    class Reuses(SpringProblem):
-        buffer = None
-
-        def value_and_gradient(self, x):
-            value, gradient = super().value_and_gradient(x)
-            self.buffer = gradient if self.buffer is None else self.buffer
-            self.buffer[...] = gradient
-            return value, self.buffer
-
-    assert "return a new array" in refusal(check_gradient, Reuses(comm))
+    def value_and_gradient(self, x):
+        value, gradient = super().value_and_gradient(x)
+        self.buffer = gradient if self.buffer is None else self.buffer
+        self.buffer[...] = gradient
+        return value, self.buffer
 
 
-def test_a_value_that_is_not_finite_is_found(comm):
-    class Infinite(SpringProblem):
-        def value_and_gradient(self, x):
-            value, gradient = super().value_and_gradient(x)
-            return value * np.inf, gradient
-
-    assert "the value at the point checked is inf" in refusal(check_gradient, Infinite(comm))
+def one_entry(self, found, x):
+    if self.layout.start == 0:
+        found[1][1, 1] += 1e-3
+    return found
 
 
-@pytest.mark.ranks(2, 3)
-def test_a_value_that_is_not_summed_over_the_ranks_is_found(comm):
-    class Local(SpringProblem):
-        def value_and_gradient(self, x):
-            return float(np.vdot(x, x)), super().value_and_gradient(x)[1]
-
-    assert "same number on every rank" in refusal(check_gradient, Local(comm))
+def skewed_weights(self, weights, x):
+    weights = weights.toarray()
+    if self.layout.start == 0:
+        weights[0, 5] = 1
+    return weights
 
 
-@pytest.mark.ranks(1, 2)
-def test_a_wrong_hessian_product_is_found(comm):
-    class Off(SpringProblem):
-        def hessian_product(self, x, direction):
-            return 1.001 * super().hessian_product(x, direction)
+def with_loops(self, weights, x):
+    weights = weights.toarray()
+    weights[:, self.layout.start : self.layout.stop] += np.eye(len(weights))
+    return weights
 
-    class Skewed(SpringProblem):
-        def hessian_product(self, x, direction):
-            return super().hessian_product(x, direction) + [0.1, 0.0] * direction[:, ::-1]
 
-    class Bent(SpringProblem):
-        def hessian_product(self, x, direction):
-            return super().hessian_product(x, direction) * (1 + 0.1 * self.layout.norm(direction))
+EVALUATION, PRODUCT, WEIGHTS = "value_and_gradient", "hessian_product", "attractive_weights"
 
-    assert re.search(r"1\.0e-03 relative", refusal(check_hessian_product, Off(comm)))
-    assert "not symmetric" in refusal(check_hessian_product, Skewed(comm))
-    assert re.search("not (linear|symmetric)", refusal(check_hessian_product, Bent(comm)))
+#: What is wrong, the check that finds it, and what it says.
+WRONG = [
+    (altered(EVALUATION, lambda _, f, x: (f[0], 1.0001 * f[1])), check_gradient,
+     r"1\.0e-04 relative, more than 1e-06"),
+    (altered(EVALUATION, one_entry), check_gradient, "central differences"),
+    (altered("value", lambda _, value, x: value + 1), check_gradient, "value_and_gradient gives"),
+    (Reuses, check_gradient, "return a new array"),
+    (altered(EVALUATION, lambda _, f, x: (f[0] * np.inf, f[1])), check_gradient,
+     "the value at the point checked is inf"),
+    (altered(PRODUCT, lambda _, p, x, u: 1.001 * p), check_hessian_product, r"1\.0e-03 relative"),
+    (altered(PRODUCT, lambda _, p, x, u: p + [0.1, 0.0] * u[:, ::-1]), check_hessian_product,
+     "not symmetric"),
+    (altered(PRODUCT, lambda self, p, x, u: p * (1 + 0.1 * self.layout.norm(u))),
+     check_hessian_product, "not (linear|symmetric)"),
+    (altered("hessian_diagonal", lambda _, d, x: 1.01 * d), check_hessian_diagonal,
+     "of the Hessian diagonal is"),
+    (altered(WEIGHTS, lambda _, w, x: -w), check_attractive_weights, "negative"),
+    (altered(WEIGHTS, skewed_weights), check_attractive_weights, "not symmetric"),
+    (altered(WEIGHTS, with_loops), check_attractive_weights, "diagonal"),
+]  # fmt: skip
 
 
 @pytest.mark.ranks(1, 2)
-def test_a_wrong_hessian_diagonal_is_found(comm):
-    class Off(SpringProblem):
-        def hessian_diagonal(self, x):
-            return 1.01 * super().hessian_diagonal(x)
-
-    assert "of the Hessian diagonal is" in refusal(check_hessian_diagonal, Off(comm))
-
-
-@pytest.mark.ranks(1, 2)
-def test_wrong_weights_are_found(comm):
-    class Negative(SpringProblem):
-        def attractive_weights(self, x):
-            return -self._weights
-
-    class Skewed(SpringProblem):
-        def attractive_weights(self, x):
-            weights = self._weights.toarray()
-            if self.layout.start == 0:
-                weights[0, 5] = 1
-            return weights
-
-    class Loops(SpringProblem):
-        def attractive_weights(self, x):
-            weights = self._weights.toarray()
-            weights[:, self.layout.start : self.layout.stop] += np.eye(len(weights))
-            return weights
-
-    assert "negative" in refusal(check_attractive_weights, Negative(comm))
-    assert "not symmetric" in refusal(check_attractive_weights, Skewed(comm))
-    assert "diagonal" in refusal(check_attractive_weights, Loops(comm))
+@pytest.mark.parametrize(("kind", "check", "said"), WRONG)
+def test_what_is_wrong_is_found_and_said_on_every_rank(comm, kind, check, said):
+    objective = kind(comm)
+    with pytest.raises(AssertionError) as caught:
+        check(objective, objective.initial_point(3))
+    text = str(caught.value)
+    assert re.search(said, text)
+    assert "\n" not in text.split("\nassert")[0]
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -193,16 +123,14 @@ def test_the_same_problem_at_any_number_of_ranks_passes(comm):
 
 @pytest.mark.ranks(2, 3)
 def test_a_problem_that_depends_on_the_ranks_is_found(comm):
-    class Depends(SpringProblem):
-        def value_and_gradient(self, x):
-            value, gradient = super().value_and_gradient(x)
-            return value + float(sum_over_ranks(self.comm, 1.0)), gradient
-
-    class Starts(SpringProblem):
-        def initial_point(self, seed):
-            return np.random.default_rng(seed).standard_normal(self.layout.shape)
-
+    local = altered(EVALUATION, lambda _, found, x: (float(np.vdot(x, x)), found[1]))(comm)
+    with pytest.raises(AssertionError, match="same number on every rank"):
+        check_gradient(local, local.initial_point(3))
+    counted = altered(EVALUATION, lambda self, f, x: (f[0] + sum_over_ranks(self.comm, 1.0), f[1]))
     with pytest.raises(AssertionError, match=f"the value is .* on {comm.size} ranks"):
-        check_ranks(Depends, comm)
+        check_ranks(counted, comm)
+    starts = altered(
+        "initial_point", lambda _, x, seed: np.random.default_rng(seed).standard_normal(x.shape)
+    )
     with pytest.raises(AssertionError, match=r"Layout\.random_normal"):
-        check_ranks(Starts, comm)
+        check_ranks(starts, comm)
