@@ -13,11 +13,11 @@ from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Layout
-from thalweg.plugins import ObjectiveSpec, SolverSpec, plugins
+from thalweg.plugins import ObjectiveSpec, plugins
 from thalweg.workbench.config import read_configuration
 from thalweg.workbench.run.single_run import build_objective, built_method
-from thalweg_embedding import TSNE, PaCMAP
-from thalweg_isometry import NearIsometricEmbedding, NuMax
+from thalweg_embedding import TSNE
+from thalweg_isometry import NearIsometricEmbedding
 
 #: What some objectives cannot be built without.
 EXTRA = {"near-isometry": {"delta": 0.4}}
@@ -59,8 +59,6 @@ def parts(solver):
     ("estimator", "name", "given", "words"),
     [
         (TSNE, "solver_options", ["memory", 5], r"must be a dictionary, .*, not \['memory', 5\]"),
-        (PaCMAP, "solver_options", [], r"must be a dictionary, .*, not \[\]"),
-        (NuMax, "solver_options", "limit", "must be a dictionary, .*, not 'limit'"),
         (
             NearIsometricEmbedding,
             "solver_options",
@@ -68,7 +66,6 @@ def parts(solver):
             r"must be a dictionary, .* as keys, not \{3: 1\}",
         ),
         (TSNE, "callback", "print", "must be a function of one argument, or None, not 'print'"),
-        (PaCMAP, "callback", False, "must be a function of one argument, or None, not False"),
     ],
 )
 def test_what_an_estimator_cannot_run_with_is_refused(estimator, name, given, words):
@@ -93,20 +90,6 @@ def test_a_call_and_a_file_choose_the_same_method_by_default(name):
     assert objective.default_stop == spec.stop
 
 
-@pytest.mark.parametrize("name", ["tao:cg", "tao:lmvm", "scipy:BFGS"])
-def test_each_solver_is_the_same_from_a_call_and_a_file(name):
-    raw = {
-        "data": {"name": "digits", "rows": 40},
-        "objective": {"name": "elastic-embedding", "perplexity": 5},
-        "solver": {"name": name},
-    }
-    configuration = read_configuration(raw)
-    _, objective = build_objective(configuration, MPI.COMM_SELF)
-    of_file = built_method(configuration, objective)
-    of_call, _ = assembly.method_of_call(objective, name, None, {})
-    assert parts(of_call) == parts(of_file)
-
-
 def test_an_option_goes_to_the_part_that_has_it():
     solver, rules = assembly.method_of_call(
         Sphere(), "lbfgs", None, {"memory": 3, "iterations": 7, "seconds": 5.0}
@@ -122,9 +105,3 @@ def test_scipys_methods_have_one_spelling():
     np.testing.assert_allclose(result.x, 0.0, atol=1e-8)
     with pytest.raises(InputError, match="it is spelled 'BFGS'"):
         thalweg.minimize(Sphere(), solver="scipy:bfgs", iterations=3)
-
-
-@pytest.mark.petsc
-def test_every_solver_says_whether_it_takes_a_preconditioner():
-    for spec in plugins().specs(SolverSpec):
-        assert isinstance(spec.resolve().preconditioned, bool)

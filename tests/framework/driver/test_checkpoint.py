@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import thalweg
-from thalweg.driver import Checkpoints, HomotopySchedule, Stop, checkpoint_content, drive
+from thalweg.driver import Checkpoints, HomotopySchedule, Stop
 from thalweg.errors import CheckpointError, RankError
-from thalweg.interfaces import Objective, OwnRows, Preconditioner, Rows
+from thalweg.interfaces import Objective, OwnRows, Rows
 from thalweg.parallel import MPI, Layout, on_root
 from thalweg.plugins import Provider, plugins
 from thalweg.result import Status
@@ -60,16 +60,6 @@ def test_a_checkpoint_of_another_rank_count_is_redistributed(comm, bowl, heavy_b
     resumed = thalweg.minimize(bowl(comm), iterations=25, checkpoint=folder, resume=True, **rules)
     whole = thalweg.minimize(bowl(comm), iterations=25, **rules)
     assert np.allclose(resumed.x, whole.x, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.ranks(1, 2)
-def test_another_problem_is_refused_with_the_option_that_differs(comm, bowl, heavy_ball, folder):
-    objective = bowl(comm)
-    first = Checkpoints(folder, identity={"objective.perplexity": 30})
-    drive(objective, heavy_ball(), objective.initial_point(0), checkpoints=first)
-    other = Checkpoints(folder, identity={"objective.perplexity": 20})
-    with pytest.raises(CheckpointError, match=r"objective\.perplexity was 30 and is now 20"):
-        drive(objective, heavy_ball(), objective.initial_point(0), checkpoints=other, resume=True)
 
 
 @pytest.mark.ranks(1)
@@ -159,16 +149,6 @@ def test_only_what_carries_name_and_manifest_is_removed(comm, bowl, heavy_ball, 
     assert found == {"000000009", "000000010", "latest"}
 
 
-@pytest.mark.ranks(1)
-def test_what_a_dead_run_left_half_written_is_removed(comm, bowl, folder):
-    left = folder / "000000003.partial"
-    left.mkdir()
-    (left / "checkpoint.json").write_text('{"format": 2}')
-    (left / "state.x.npy").write_bytes(b"half")
-    Checkpoints(folder).write(bowl(comm), 4, {})
-    assert sorted(path.name for path in folder.iterdir()) == ["000000004", "latest"]
-
-
 @pytest.mark.ranks(1, 2, 3)
 def test_keys_that_look_alike_are_kept_apart(comm, bowl, folder):
     rows = [np.full((comm.rank + 1, 2), float(k)) for k in range(3)]
@@ -190,12 +170,6 @@ def test_keys_that_look_alike_are_kept_apart(comm, bowl, folder):
     assert not (folder.parent / "up.npy").exists()
 
 
-@pytest.mark.ranks(1)
-def test_a_key_that_is_no_string_is_refused(comm, bowl, folder):
-    with pytest.raises(TypeError, match=r"'h' has the key 0, not a string"):
-        Checkpoints(folder).write(bowl(comm), 1, {"h": {0: 1.0}})
-
-
 @dataclass(frozen=True)
 class Spread:
     """An array of any number of rows on each rank."""
@@ -211,19 +185,6 @@ class Held:
     several: tuple[Rows, ...]
 
 
-@pytest.mark.ranks(1, 2, 3)
-def test_rows_that_differ_between_ranks_come_back_to_them(comm, bowl, folder):
-    own = {"pairs": np.full((comm.rank, 2), comm.rank), "one": np.array([comm.rank], np.int8)}
-    checkpoints = Checkpoints(folder)
-    checkpoints.write(bowl(comm), 1, {name: Spread(rows) for name, rows in own.items()})
-    found = checkpoints.read(bowl(comm))
-    alone = checkpoints.read(bowl(MPI.COMM_SELF))  # on another number of ranks
-    for name, rows in own.items():
-        np.testing.assert_array_equal(found[name]["rows"], rows)
-        np.testing.assert_array_equal(alone[name]["rows"], np.concatenate(comm.allgather(rows)))
-        assert found[name]["rows"].dtype == alone[name]["rows"].dtype == rows.dtype
-
-
 class Replicated(Objective):
     """A variable that is the same on all ranks."""
 
@@ -232,23 +193,6 @@ class Replicated(Objective):
 
     def value_and_gradient(self, x):
         return 0.0, 0.0 * x
-
-
-@pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize("kind", ["distributed", "replicated"])
-def test_rows_of_the_variable_come_back_on_any_number_of_ranks(comm, bowl, folder, kind):
-    build = bowl if kind == "distributed" else Replicated
-    layout = build(comm).layout
-    whole = np.arange(46.0).reshape(23, 2)
-    one, wide = layout.local(whole), layout.local(np.hstack([whole, whole]))
-    checkpoints = Checkpoints(folder)
-    checkpoints.write(build(comm), 1, {"held": Held(one, (one, wide))})
-    for ranks in (comm, MPI.COMM_SELF, MPI.COMM_SELF.Dup()):
-        objective = build(ranks)
-        found, local = checkpoints.read(objective)["held"], objective.layout.local
-        np.testing.assert_array_equal(found["one"], local(whole))
-        np.testing.assert_array_equal(found["several"][1], local(np.hstack([whole, whole])))
-    comm.Barrier()
 
 
 @pytest.mark.ranks(3)
@@ -319,6 +263,7 @@ UNFIT = {
     "is annotated as rows, and is a number": lambda rank: Spread(np.array(1.0)),
     "is a complex": lambda rank: np.complex128(1.0),
     "is a Pair": lambda rank: Pair(1.0),
+    "has the key 0, not a string": lambda rank: {0: 1.0},
     "rows of another type or width.*3": lambda rank: Spread(np.ones((2, 2 + rank))),
     "rows of another type or width.*int": lambda rank: Spread(np.ones(2, int if rank else float)),
     "on some ranks, and none on others": lambda rank: Spread(np.ones(2) if rank else None),
@@ -330,20 +275,11 @@ UNFIT = {
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("said", UNFIT)
 def test_what_cannot_be_saved_is_refused_on_all_ranks_and_leaves_nothing(comm, bowl, folder, said):
-    if comm.size == 1 and not said.startswith("is a"):
+    if comm.size == 1 and not said.startswith(("is a", "has the key")):
         return  # which takes several ranks
     with pytest.raises((TypeError, RankError), match=said):
         Checkpoints(folder).write(bowl(comm), 1, {"part": UNFIT[said](comm.rank)})
     assert on_root(comm, lambda: list(folder.iterdir())) == []
-
-
-@pytest.mark.ranks(2, 3)
-def test_ranks_without_rows_need_not_know_their_width(comm, bowl, folder):
-    rows = np.full((2, 3), comm.rank) if comm.rank else np.empty(0)
-    checkpoints = Checkpoints(folder)
-    checkpoints.write(bowl(comm), 1, {"own": Spread(rows)})
-    found = checkpoints.read(bowl(comm))["own"]["rows"]
-    np.testing.assert_array_equal(found, rows if comm.rank else np.empty((0, 3)))
 
 
 def _flip(path):
@@ -423,28 +359,6 @@ def test_without_a_pointer_the_newest_version_is_taken(comm, bowl, heavy_ball, f
     )
 
 
-@pytest.mark.ranks(1)
-@pytest.mark.parametrize("change", ["missing", "surplus"])
-def test_other_fields_are_refused_by_name(comm, bowl, heavy_ball, folder, monkeypatch, change):
-    rules = {"solver": heavy_ball(), "checkpoint": folder}
-    fields = checkpoint_content.saved_fields
-
-    def changed(state):
-        found = fields(state)
-        return (
-            {k: v for k, v in found.items() if k != "velocity"}
-            if change == "missing"
-            else {**found, "velocities": (0.0, float)}
-        )
-
-    with monkeypatch.context() as patched:
-        patched.setattr(checkpoint_content, "saved_fields", changed)
-        thalweg.minimize(bowl(comm), iterations=2, **rules)
-    name = "velocity" if change == "missing" else "velocities"
-    with pytest.raises(CheckpointError, match=f"field '{name}'"):
-        thalweg.minimize(bowl(comm), iterations=4, resume=True, **rules)
-
-
 class FullDisk:
     """Stands for a disk on which some bytes are left: writing more fails as the system does."""
 
@@ -482,29 +396,6 @@ def test_a_full_disk_ends_no_run(comm, bowl, heavy_ball, folder, monkeypatch, ro
     resumed = thalweg.minimize(bowl(comm), iterations=9, resume=True, **rules)
     assert resumed.saved
     np.testing.assert_array_equal(resumed.x, whole.x)
-
-
-@pytest.mark.ranks(1)
-def test_a_preconditioner_is_set_up_for_the_first_homotopy_parameter(comm, bowl, folder):
-    class Remembers(Preconditioner):
-        def setup(self, objective, x):
-            seen.append(objective.homotopy_parameter)
-
-        def apply(self, residual):
-            return residual
-
-    seen = []
-    stage = Stop(iterations=2, decrease=None)
-    rules = {
-        "solver": "lbfgs",
-        "preconditioner": Remembers(),
-        "homotopy": HomotopySchedule((3.0, 2.0, 1.0), stage),
-        "checkpoint": folder,
-        "decrease": None,
-    }
-    thalweg.minimize(bowl(comm), iterations=3, **rules)
-    thalweg.minimize(bowl(comm), iterations=5, resume=True, **rules)
-    assert seen == [3.0, 3.0]
 
 
 @pytest.mark.ranks(1, 2, 3)

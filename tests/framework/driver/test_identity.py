@@ -11,7 +11,7 @@ from thalweg.data import Dataset
 from thalweg.driver import Checkpoints, HomotopySchedule, drive
 from thalweg.errors import CheckpointError, InputError
 from thalweg.interfaces import Objective, Preconditioner
-from thalweg.parallel import MPI, Identified, Layout, sketch, sum_over_ranks
+from thalweg.parallel import MPI, Layout, sketch, sum_over_ranks
 from thalweg.parallel.identity import identity_texts
 
 START = np.arange(46.0).reshape(23, 2)
@@ -203,27 +203,6 @@ def test_identities_do_not_depend_on_ranks(comm):
         assert sketch(layout, layout.local(other)) != alone[0]["x.derived"]
 
 
-@pytest.mark.ranks(1, 2, 3)
-def test_rows_that_are_alike_on_all_ranks_are_rows_where_others_are(comm):
-    layout, whole = Layout(comm, 12), {"points": np.arange(24.0).reshape(12, 2)}
-    whole["labels"] = np.arange(12) % 2  # the same on each of two ranks and of three
-    local = {name: layout.local(array) for name, array in whole.items()}
-    assert identity_texts(comm, local) == identity_texts(MPI.COMM_SELF, whole)
-
-    points = whole["points"]
-
-    class Sketched(Identified):
-        def __init__(self, layout):
-            self.layout = layout
-
-        def identity(self):
-            return {"points": sketch(self.layout, self.layout.local(points))}
-
-    for part, on in ((local, layout), (whole, Layout(MPI.COMM_SELF, 12))):
-        part["points"] = Sketched(on)
-    assert identity_texts(comm, local) == identity_texts(MPI.COMM_SELF, whole)
-
-
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize(
     ("x0", "message"),
@@ -258,25 +237,6 @@ def test_the_start_that_an_objective_proposes_is_held_to_the_same_rules(comm, bo
     objective.initial_point = lambda seed: rows[1:] if comm.rank == 0 else rows
     with pytest.raises(InputError, match=r"Bowl\.initial_point must have shape"):
         thalweg.minimize(objective, iterations=2)
-
-
-@pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize("kind", [np.ravel, list, np.ma.asarray, np.asfortranarray])
-def test_rows_may_be_flat_or_of_another_kind(comm, bowl, kind):
-    objective = bowl(comm)
-    rows = objective.layout.local(START)
-    starts = [rows, kind(rows), rows.ravel()]
-    found = [thalweg.minimize(objective, start, iterations=2).x for start in starts]
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
-
-
-def test_stages_of_another_homotopy_are_no_other_data(comm, bowl, folder):
-    first, other = (HomotopySchedule((value, 1.0)) for value in (2.0, 3.0))
-    thalweg.minimize(bowl(comm), homotopy=first, checkpoint=folder, iterations=3)
-    message = r"run: homotopy\.values was \[2\.0, 1\.0\] and is now \[3\.0, 1\.0\]"
-    with pytest.raises(CheckpointError, match=message):
-        thalweg.minimize(bowl(comm), homotopy=other, checkpoint=folder, resume=True)
 
 
 def test_a_preconditioner_that_cannot_be_digested_is_noted(bowl, folder):

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 
-import numpy as np
 import pytest
 
 import thalweg
@@ -140,14 +139,6 @@ def test_a_folder_whose_owner_died_nameless_is_refused_soon(tmp_path, monkeypatc
     assert (tmp_path / ".lock").exists()
 
 
-@pytest.mark.parametrize("command", [thalweg.run, compare])
-def test_a_new_folder_in_which_another_process_writes_is_refused(tmp_path, owner, command):
-    process = owner(tmp_path)
-    with pytest.raises(InputError, match=f"process {process.pid} on host"):
-        command(SEVERAL if command is compare else QUICK, tmp_path, comm=MPI.COMM_SELF)
-    assert [file.name for file in tmp_path.iterdir()] == [".lock"]
-
-
 @pytest.mark.ranks(1, 2, 3)
 def test_checkpoints_of_a_call_are_its_own_while_it_works(comm, tmp_path, owner, bowl):
     folder = comm.bcast(tmp_path / "out" if comm.rank == 0 else None)
@@ -231,26 +222,3 @@ def test_a_refused_comparison_has_run_nothing_and_can_be_repeated(comm, tmp_path
     assert len(compare(SEVERAL, folder, comm=comm)) == 2
     assert not list(folder.rglob(".lock"))
     comm.barrier()
-
-
-def test_a_comparison_whose_start_is_refused_can_be_repeated(tmp_path):
-    np.save(tmp_path / "start.npy", np.full((1, 2), np.nan))
-    start = {"run": {"start": str(tmp_path / "start.npy")}}
-    with pytest.raises(InputError, match="start"):
-        compare({**SEVERAL, **start}, tmp_path / "out", comm=MPI.COMM_SELF)
-    assert not (tmp_path / "out").exists()
-    compare(SEVERAL, tmp_path / "out", comm=MPI.COMM_SELF)
-
-
-def test_what_cannot_be_resumed_is_not_to_be_resumed(tmp_path):
-    (tmp_path / "result.json").write_text("{}")
-    with pytest.raises(InputError, match=r"without its config\.toml it cannot be resumed$"):
-        thalweg.run(QUICK, tmp_path, resume=True, comm=MPI.COMM_SELF)
-
-
-def test_a_line_break_in_the_name_of_a_folder_is_none_in_the_message(tmp_path):
-    folder = tmp_path / "a\nb"
-    thalweg.run(QUICK, folder, comm=MPI.COMM_SELF)
-    with pytest.raises(InputError, match=r"a\\nb' holds another run") as caught:
-        thalweg.run(QUICK, folder, comm=MPI.COMM_SELF)
-    assert "\n" not in str(caught.value)

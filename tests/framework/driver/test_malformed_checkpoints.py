@@ -72,6 +72,8 @@ CHANGES = {
     "state a list": part("state", {"list": [1]}),
     "x a list": put("x", {"list": [1.0]}),
     "x none": put("x", None),
+    "no field 'velocity'": lambda head: state(head["tree"]).pop("velocity"),
+    "a field 'velocities'": put("velocities", 0.0),
     "value a string": put("value", "low"),
     "value none": put("value", None),
     "tree none": whole(None),
@@ -141,7 +143,7 @@ def refused(comm, bowl, rules, message="checkpoint"):
 @pytest.mark.parametrize("name", CHANGES)
 def test_malformed_content_is_one_sentence(comm, bowl, folder, rules, name):
     resealed(folder, CHANGES[name])
-    refused(comm, bowl, rules)
+    refused(comm, bowl, rules, name.partition(" ")[2] if "field '" in name else "checkpoint")
 
 
 @pytest.mark.ranks(2, 3)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -36,11 +34,6 @@ def test_a_solver_that_takes_none_refuses_one(problem, heavy_ball, name):
         thalweg.minimize(problem, solver=heavy_ball(), preconditioner=name, iterations=1)
     with pytest.raises(InputError, match="solver 'scipy' takes no preconditioner; leave it out"):
         thalweg.minimize(problem, solver="scipy:CG", preconditioner=name, iterations=1)
-
-
-def test_a_misspelled_name_is_refused(problem):
-    with pytest.raises(InputError, match="did you mean 'spectral'"):
-        thalweg.minimize(problem, preconditioner="spectrl", iterations=1)
 
 
 @pytest.mark.parametrize(
@@ -119,17 +112,3 @@ def test_a_run_that_leaves_stages_out_gives_the_parameter_back(problem):
     with pytest.raises(RuntimeError, match="enough"):
         thalweg.minimize(problem, homotopy=stages, callback=stop)
     assert thalweg.minimize(problem).gather() == pytest.approx(1.0)
-
-
-@dataclass(frozen=True)
-class Frozen(Objective):
-    weight: float
-    comm = MPI.COMM_SELF
-    layout = Layout(MPI.COMM_SELF, 3, 1)
-
-    def value_and_gradient(self, x):
-        return 0.5 * self.weight * float(np.vdot(x, x)), self.weight * x
-
-
-def test_an_objective_may_be_a_frozen_dataclass():
-    assert thalweg.minimize(Frozen(2.0), iterations=2).objective < 1e-9

@@ -10,7 +10,6 @@ import sys
 import pytest
 
 import thalweg
-from thalweg.driver.signals import SignalWatch
 from thalweg.parallel import MPI
 from thalweg.result import Status
 
@@ -84,17 +83,6 @@ def test_with_a_checkpoint_ctrl_c_ends_in_a_result_that_says_so(comm, bowl, heav
     assert result.status is Status.INTERRUPTED
     assert "a checkpoint holds the state" in result.message
     assert (tmp_path / "latest").exists()
-
-
-@pytest.mark.ranks(1)
-def test_inside_another_watch_the_signal_is_left_to_that_one(comm, bowl, heavy_ball):
-    with SignalWatch() as outer:
-        stopped = thalweg.minimize(
-            bowl(comm), solver=heavy_ball(), decrease=None, callback=sends(signal.SIGINT)
-        )
-        assert stopped.status is Status.INTERRUPTED
-        assert outer.received == signal.SIGINT
-        outer.answered = True
 
 
 TERMINATED = """
