@@ -39,14 +39,6 @@ def test_conjugate_gradients_stop_at_the_limit_and_where_a_matrix_is_not_definit
     assert solved(matrix, np.zeros(6)).iterations == 0
 
 
-def test_the_two_loop_recursion_inverts_a_quadratic_whose_pairs_span_the_space(matrix):
-    values, vectors = np.linalg.eigh(matrix)
-    pairs = [(v, a * v) for a, v in zip(values, vectors.T, strict=True)]
-    gradient = np.arange(1.0, 7.0)
-    product = two_loop(gradient, pairs, lambda v: v, lambda a, b: float(a @ b))
-    np.testing.assert_allclose(product, np.linalg.solve(matrix, gradient))
-
-
 def test_the_two_loop_recursion_is_the_product_of_its_updates(matrix):
     rng = np.random.default_rng(1)
     steps = rng.standard_normal((4, 6))

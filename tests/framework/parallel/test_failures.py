@@ -8,7 +8,6 @@ import errno
 import re
 import sys
 import textwrap
-import time
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ import pytest
 from thalweg.errors import InputError, NumericalError, RankError
 from thalweg.parallel import (
     abort_on_error,
-    agreed,
     collective_call,
     on_root,
     raise_on_all_ranks,
@@ -54,13 +52,6 @@ def test_what_one_rank_raises_all_raise(comm, tool):
             assert getattr(caught.value, "errno", None) == getattr(error, "errno", None)
 
 
-@pytest.mark.ranks(3)
-def test_the_lowest_rank_that_failed_has_the_word(comm):
-    with pytest.raises(InputError, match="from rank 1"), raise_on_all_ranks(comm):
-        if comm.rank > 0:
-            raise InputError(f"from rank {comm.rank}")
-
-
 @pytest.mark.ranks(1, 2, 3)
 def test_what_the_root_raises_all_raise(comm):
     with pytest.raises(InputError, match="unreadable"):
@@ -90,14 +81,6 @@ def test_cleanup_is_called_on_all_ranks_or_on_none(comm):
         with pytest.raises((ValueError, TypeError)), collective_cleanup(comm, freed.clear):
             raise TypeError if comm.rank else ValueError
         assert freed == [comm.size, comm.size]
-
-
-@pytest.mark.ranks(2)
-def test_a_rank_that_is_done_waits_for_one_that_is_slow(comm, monkeypatch):
-    monkeypatch.setattr("thalweg.parallel.failures.TIMEOUT", 0.0)
-    with abort_on_error(comm):
-        time.sleep(0.1 * comm.rank)
-    assert comm.allreduce(1) == 2
 
 
 @pytest.mark.ranks(2)
@@ -148,13 +131,6 @@ def test_ranks_draw_one_seed(comm, state):
             shared_seed(comm, wrong)
 
 
-@pytest.mark.ranks(1, 2, 3)
-def test_what_ranks_computed_for_themselves_becomes_one_ranks(comm):
-    mine = (1.0 + comm.rank, np.ones((2 + comm.rank, 3)))
-    number, matrix = agreed(comm, mine)
-    assert (number, matrix.shape) == (1.0, (2, 3))
-
-
 SCRIPT = """
 import sys, time
 from thalweg.errors import InputError, NumericalError
@@ -197,30 +173,5 @@ with abort_on_error():
 def test_a_rank_without_streams_brings_the_others_down(tmp_path, mpirun, closed):
     (tmp_path / "fail.py").write_text(WITHOUT_STREAMS)
     command = ["bash", "-c", f"exec {sys.executable} fail.py {closed}"]
-    done = mpirun(2, command, seconds=60, cwd=tmp_path)
-    assert done.returncode not in (0, -9)
-
-
-FAILING_RUN = """
-import sys
-from thalweg.workbench.command import main
-from thalweg.interfaces import Objective
-from thalweg.workbench.run import single_run as running
-from thalweg.parallel import MPI
-
-def run_method(*arguments, **options):
-    if MPI.COMM_WORLD.rank == 1:
-        raise RuntimeError("only here")
-    MPI.COMM_WORLD.Barrier()
-
-running.run_method = run_method
-main.script()
-"""
-
-
-def test_nor_does_the_program_need_streams_for_that(tmp_path, mpirun):
-    (tmp_path / "fail.py").write_text(FAILING_RUN)
-    (tmp_path / "c.toml").write_text('[objective]\nname = "rosenbrock"\n')
-    command = ["bash", "-c", f"exec {sys.executable} fail.py run c.toml <&- >&- 2>&-"]
     done = mpirun(2, command, seconds=60, cwd=tmp_path)
     assert done.returncode not in (0, -9)

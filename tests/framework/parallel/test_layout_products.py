@@ -71,20 +71,3 @@ def test_bits_do_not_depend_on_threads(size):
             x = layout.combine(x, [0.1 * i for i in range(6)], others)
             found.append((x.tobytes(), layout.dots(x, others)))
     assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("size", [5, BLOCK + 3])
-def test_a_weight_of_zero_adds_nothing(size):
-    total = np.ones(size)
-    add_multiples(total, [0.0] * 5, [np.full(size, np.nan)] * 5)
-    assert (total == 1.0).all()
-
-
-@pytest.mark.parametrize("rows", [np.ones((4, 2), order="F"), np.ones((4, 2), np.float32)])
-def test_a_combination_is_a_new_array(rows):
-    rows.flags.writeable = False
-    found = Layout(MPI.COMM_SELF, 4, 2).combine(rows, [2.0], [np.full((4, 2), 3.0)])
-    assert (found == 7.0).all()
-    assert found.flags.writeable
-    assert found.flags.c_contiguous
-    assert (rows == 1.0).all()

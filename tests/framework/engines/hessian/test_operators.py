@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import weakref
 
 import numpy as np
 import pytest
@@ -124,32 +123,6 @@ def test_tao_takes_an_operator_as_its_hessian(comm):
 
 
 @pytest.mark.ranks(1, 2)
-def test_extreme_eigenvalues_come_from_products_alone(comm):
-    layout = Layout(comm, 7, 1)
-    matrix = matrix_free(layout, laplacian_product(layout))
-    ksp = PETSc.KSP().create(comm)
-    ksp.setType("cg")
-    ksp.getPC().setType("none")
-    ksp.setOperators(matrix)
-    ksp.setComputeEigenvalues(True)
-    ksp.setTolerances(rtol=1e-14)
-    ksp.solve(vec_over(layout, layout.random_normal(4)), zeros(layout))
-    found = np.sort(ksp.computeEigenvalues().real)
-    expected = np.sort(3.0 - 2.0 * np.cos(np.pi * np.arange(1, 8) / 8))
-    assert np.allclose(found[[0, -1]], expected[[0, -1]], rtol=1e-6)
-    ksp.destroy()
-    matrix.destroy()
-
-
-def test_an_operator_without_a_diagonal_says_so(comm):
-    layout = Layout(comm, 3)
-    matrix = matrix_free(layout, laplacian_product(layout))
-    with pytest.raises((PETSc.Error, NotImplementedError)):
-        matrix.getDiagonal(zeros(layout))
-    matrix.destroy()
-
-
-@pytest.mark.ranks(1, 2)
 def test_a_shift_adds_to_products_and_diagonal_until_it_is_taken_off(comm):
     layout = Layout(comm, 5, 2)
     x, result = layout.random_normal(0), zeros(layout)
@@ -194,13 +167,3 @@ def test_a_script_that_destroys_nothing_ends_well(mpirun, ranks, more):
     command = [sys.executable, "-c", LEFT.format(more=more)]
     ended = mpirun(ranks, command) if ranks > 1 else subprocess.run(command, capture_output=True)
     assert ended.returncode == 0, ended.stderr
-
-
-def test_a_destroyed_operator_frees_what_it_refers_to(comm):
-    layout = Layout(comm, 6, 2)
-    product = laplacian_product(layout)
-    freed = weakref.ref(product)
-    matrix = matrix_free(layout, product)
-    del product
-    matrix.destroy()
-    assert freed() is None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from thalweg.engines.secants import frame as frames
-from thalweg.engines.secants.frame import PrincipalFrame, row_blocks
+from thalweg.engines.secants.frame import PrincipalFrame
 from thalweg.parallel import MPI, Layout
 
 
@@ -48,9 +48,3 @@ def test_the_bits_do_not_depend_on_the_ranks(comm):
     np.testing.assert_array_equal(together.mean, alone.mean)
     np.testing.assert_array_equal(together.directions, alone.directions)
     np.testing.assert_array_equal(together.variances, alone.variances)
-
-
-def test_row_blocks_cover_the_rows():
-    assert row_blocks(0, 3) == []
-    assert row_blocks(10, 2**21) == [slice(0, 10)]
-    assert row_blocks(150, 2**23) == [slice(0, 64), slice(64, 128), slice(128, 150)]

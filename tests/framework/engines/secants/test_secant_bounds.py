@@ -9,7 +9,6 @@ from thalweg.engines.secants.secant_bounds import (
     cheapest_split,
     image_bounds,
     split_points,
-    squared_distances,
 )
 from thalweg.engines.secants.secants import SecantSet
 from thalweg.parallel import MPI, Layout
@@ -112,28 +111,6 @@ def test_a_unit_of_length_changes_nothing(exponent):
     scaled = SecantSet(np.ldexp(points, exponent), layout).scan(components)
     assert (plain.delta, plain.pair) == (scaled.delta, scaled.pair)
     assert plain.n_coincident == scaled.n_coincident == 0
-
-
-def test_points_whose_squared_distance_vanishes_are_distinct():
-    points = np.zeros((4, 3))
-    points[1:] = np.diag([1.0, 1.0, 1e-200])
-    components = np.diag([1.0, 1.0, 3.0])
-    scan = SecantSet(points, Layout(MPI.COMM_SELF, 4, 3)).scan(components)
-    assert scan.n_coincident == 0
-    assert scan.delta_lower <= 8.0 <= scan.delta
-    assert scan.pair == (0, 3)
-
-
-def test_few_coordinates_are_chosen_where_the_rest_is_small(points):
-    frame = frame_of(points)
-    chosen = cheapest_split(frame, frame.directions[:9] * 1.1, 0.8)
-    assert sum(chosen) < 70
-    assert cheapest_split(frame, frame.directions[:9] * 1.1, 0.8, present=chosen) == chosen
-
-
-def test_squared_distances_are_those_of_the_rows(points):
-    expected = ((points[:, None] - points) ** 2).sum(axis=2)
-    np.testing.assert_allclose(squared_distances(points - 1000.0), expected, atol=1e-9)
 
 
 def test_points_at_the_same_place_do_not_change_how_coordinates_are_split():

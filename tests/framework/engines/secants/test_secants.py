@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from thalweg.engines.secants.scan import ScanOptions
+from thalweg.engines.secants.secant_tiles import TILE, TileChoice
 from thalweg.engines.secants.secants import SecantSet
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
@@ -136,31 +138,6 @@ def test_secants_can_be_listed_neighbors(comm):
     assert len(scan.pairs) == (np.abs(values[chosen]) >= 0.1).sum()
 
 
-@pytest.mark.ranks(1, 3)
-def test_ranks_without_points_take_part(comm):
-    points, components = cloud(2, 5), random_map(2, 5)
-    scan = secants(points, comm).scan(components, 0.0, max_pairs=10)
-    assert scan.pair == (0, 1)
-    assert scan.n_secants == 1
-
-
-@pytest.mark.ranks(1, 2)
-def test_integer_images_are_taken_without_loss(comm):
-    images = np.random.default_rng(0).integers(0, 256, (70, 30)).astype(np.uint8)
-    components = random_map(6, 30)
-    _, _, values, _ = all_pairs(images, components)
-    scan = secants(images, comm).scan(components)
-    assert scan.delta_lower <= np.abs(values).max() <= scan.delta
-
-
-def test_progress_is_told_of_every_pair():
-    from thalweg.parallel import MPI
-
-    seen = []
-    secants(cloud(1500, 5), MPI.COMM_SELF).scan(random_map(2, 5), progress=seen.append)
-    assert sum(seen) == 1500 * 1499 // 2
-
-
 @pytest.mark.ranks(1, 2)
 def test_points_that_cannot_be_used_are_refused_on_all_ranks(comm):
     points = cloud(40, 5)
@@ -226,18 +203,6 @@ def test_sparse_points_have_the_secants_of_the_same_points_in_full(comm, labels)
     assert part[0] == pytest.approx(part[1], rel=1e-12)
 
 
-def test_close_sparse_points_are_measured_by_their_difference():
-    points = np.zeros((3, 8))
-    points[:, 2] = 1e6
-    points[1, 5] = 1e-6
-    points[2, 2] += 1e-4
-    points[2, 7] = -1e-5
-    components = random_map(4, 8)
-    sparse = secants(scipy.sparse.csr_matrix(points), MPI.COMM_SELF)
-    _, _, distortions, _ = all_pairs(points, components)
-    assert sparse.scan(components).delta == pytest.approx(np.abs(distortions).max(), rel=1e-7)
-
-
 @pytest.mark.ranks(1, 2)
 def test_only_given_pairs_are_secants(comm):
     points, components = cloud(40, 5), random_map(2, 5)
@@ -286,3 +251,19 @@ def test_weights_that_do_not_fit_are_refused(weights):
 def test_pairs_that_are_no_points_are_refused(pairs, word):
     with pytest.raises(InputError, match=word):
         secants(cloud(40, 5), MPI.COMM_SELF, pairs=np.array(pairs))
+
+
+def test_a_sample_is_the_wanted_share_whatever_the_number_of_points():
+    chosen = TileChoice(ScanOptions(fraction=0.25, seed=7), 10**9 * TILE)
+    cells = [(r, c) for r in range(0, 10**9, 10**7) for c in range(r, r + 200)]
+    share = np.mean([chosen(r * TILE, c * TILE) for r, c in cells])
+    assert share == pytest.approx(0.25, abs=0.02)
+    other = TileChoice(ScanOptions(fraction=0.25, seed=8), 10**9 * TILE)
+    both = np.mean([chosen(r * TILE, c * TILE) and other(r * TILE, c * TILE) for r, c in cells])
+    assert both == pytest.approx(0.25**2, abs=0.01)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_smallest_sample_has_a_tile(seed):
+    chosen = TileChoice(ScanOptions(fraction=1e-9, seed=seed), 5 * TILE)
+    assert sum(chosen(r * TILE, c * TILE) for r in range(5) for c in range(r, 5)) == 1
