@@ -103,9 +103,3 @@ def test_a_module_that_cannot_be_read_is_told_why(comm, module, text, words):
     findings = check_plugin(module(text), comm)
     assert not findings[-1][1]
     assert words in findings[-1][2]
-
-
-def test_a_module_that_does_not_exist_is_told_so(comm):
-    ((_, passed, text),) = check_plugin("thalweg_nowhere.plugin", comm)
-    assert not passed
-    assert "No module named" in text

@@ -48,20 +48,6 @@ def test_a_rule_is_switched_off_by_a_word_that_is_written_again(tmp_path):
     assert read_configuration(tomllib.loads(first.to_toml())) == first
 
 
-def test_none_from_python_is_written_so_that_it_comes_back():
-    first = read_configuration({**BASE, "stop": {"iterations": None, "decrease": None}})
-    assert read_configuration(tomllib.loads(first.to_toml())) == first
-
-
-def test_set_changes_one_option():
-    resolved = read_configuration(
-        BASE, ["objective.perplexity=12", "solver.name=gradient-descent", "run.seed=4"]
-    )
-    assert resolved.objective["perplexity"] == 12.0
-    assert resolved.solver["name"] == "gradient-descent"
-    assert resolved.run["seed"] == 4
-
-
 @pytest.mark.petsc
 def test_a_solver_without_a_place_for_a_preconditioner_is_given_none_by_default():
     text = {**BASE, "solver": {"name": "tao:cg"}, "method": [{"solver": "lbfgs"}]}
@@ -135,12 +121,6 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(raw, changes, message):
     with pytest.raises(InputError, match=message) as caught:
         read_configuration(raw, changes)
     assert "\n" not in str(caught.value)
-
-
-def test_a_file_that_is_no_toml_says_where(tmp_path):
-    (tmp_path / "c.toml").write_text("[data\n")
-    with pytest.raises(InputError, match="line 1"):
-        read_configuration(tmp_path / "c.toml")
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -75,23 +75,6 @@ def test_the_resolved_configuration_repeats_the_run(thalweg, finished, tmp_path)
     assert np.array_equal(first, second)
 
 
-def test_another_runs_folder_is_refused_and_left_alone(thalweg, finished):
-    folder, _ = finished
-    before = (folder / "out" / "result.json").read_bytes()
-    done = thalweg("run", folder / "c.toml", "--out", folder / "out")
-    assert done.returncode == 2
-    assert "holds another run" in done.stderr
-    assert (folder / "out" / "result.json").read_bytes() == before
-
-
-def test_resuming_with_another_problem_is_refused(thalweg, finished):
-    folder, _ = finished
-    changed = ("--set", "objective.perplexity=6", "--resume", "--out", folder / "out")
-    done = thalweg("run", folder / "c.toml", *changed)
-    assert done.returncode == 2
-    assert "objective.perplexity was 5.0 and is now 6.0" in done.stderr
-
-
 def test_resuming_with_a_larger_budget_goes_on(thalweg, config, tmp_path):
     short = thalweg("run", config, "--out", tmp_path / "a")
     longer = ("--set", "stop.iterations=9")
@@ -100,16 +83,6 @@ def test_resuming_with_a_larger_budget_goes_on(thalweg, config, tmp_path):
     assert [short.returncode, resumed.returncode, whole.returncode] == [0, 0, 0]
     first, second = (np.load(tmp_path / p / "solution.npy") for p in "ab")
     assert np.array_equal(first, second)
-
-
-def test_plot_draws_the_pictures_again(thalweg, finished):
-    folder, _ = finished
-    (folder / "out" / "embedding.png").unlink()
-    done = thalweg("plot", folder / "out", "--html")
-    assert done.returncode == 0
-    assert (folder / "out" / "embedding.png").exists()
-    page = (folder / "out" / "embedding.html").read_text(encoding="utf-8")
-    assert '"names": ["0", "1"' in page
 
 
 def test_compare_prints_a_table_and_leaves_a_picture(thalweg, config, tmp_path):

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import types
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 
 import thalweg
 from thalweg.errors import InputError, printable
-from thalweg.parallel import kernels
 from thalweg.plugins import Plugins, Provider, SolverSpec
 from thalweg.workbench import doctor
 from thalweg.workbench.command import installation
@@ -137,11 +135,6 @@ def test_a_full_disk_under_the_output_costs_no_run(shell, tmp_path, buffering):
     assert done.returncode == 2
 
 
-def test_a_reader_that_has_enough_is_no_error(shell):
-    done = shell("thalweg list --json | head -1; exit ${PIPESTATUS[0]}")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "{\n", "")
-
-
 @pytest.mark.parametrize("command", ["run ../c.toml", "list", "doctor"])
 def test_a_folder_that_is_gone_is_said(shell, command):
     one_sentence(shell(f"mkdir gone; cd gone; rmdir ../gone; thalweg {command}"), "folder is gone")
@@ -158,11 +151,6 @@ def test_a_backend_that_matplotlib_does_not_know_costs_pictures_alone(shell, tmp
     assert (done.returncode, done.stderr) == (0, "")
     assert "note: the pictures failed: matplotlib cannot be loaded" in done.stdout
     one_sentence(shell("thalweg plot out", MPLBACKEND="junk"), "matplotlib", "junk")
-
-
-def test_names_with_control_characters_make_one_sentence(shell):
-    done = shell("thalweg run c.toml --out $'c.toml/x\\ny\\e[31m'")
-    one_sentence(done, r"x\ny\x1b[31m")
 
 
 ODD = "a\nb\x1b[31m\x00\x9b\u2028\ud800"
@@ -204,31 +192,7 @@ def test_the_doctor_loads_what_plugins_name(monkeypatch, capsys):
     assert "No module named 'nowhere'" in capsys.readouterr().out
 
 
-def test_a_plugin_does_not_change_the_working_folder(monkeypatch, tmp_path):
-    class Entry:
-        name, value = "moving", "m"
-        dist = types.SimpleNamespace(name="thalweg-moving", version="1")
-
-        def load(self):
-            os.chdir(tmp_path)
-            return types.ModuleType("m")
-
-    before = Path.cwd()
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry()])
-    Plugins()
-    assert Path.cwd() == before
-
-
 @pytest.mark.parametrize("thing", ["x", None, np.sin, object])
 def test_what_is_no_objective_is_refused(thing):
     with pytest.raises(InputError, match="objective must be"):
         thalweg.minimize(thing)
-
-
-def test_an_empty_home_is_not_the_root_folder(monkeypatch):
-    monkeypatch.setenv("HOME", "")
-    for name in ("XDG_CACHE_HOME", "THALWEG_CACHE"):
-        monkeypatch.delenv(name, raising=False)
-    assert not kernels.preferred_cache_folder().is_absolute()
-    assert kernels.cache_folder().is_absolute()
-    assert Path("/.cache") not in kernels.cache_folder().parents

@@ -55,16 +55,6 @@ def test_npy_gives_each_rank_its_rows(comm, folder, order):
     assert dataset.values.dtype == np.float64
 
 
-@pytest.mark.ranks(1, 3, 4)
-def test_more_ranks_than_rows_leave_some_ranks_empty(comm, folder):
-    write(comm, lambda: np.save(folder / "x.npy", TABLE[:2]))
-    write(comm, lambda: np.savetxt(folder / "x.csv", TABLE[:2], delimiter=","))
-    for path in ("x.npy", "x.csv"):
-        dataset = load_data({"path": path, "scale": "standard"}, comm, folder)
-        assert dataset.values.shape == (dataset.layout.local_rows, 3)
-        assert np.allclose(np.abs(whole(dataset)), 1)
-
-
 @pytest.mark.ranks(1, 2)
 def test_npz_takes_data_and_labels_by_key(comm, folder):
     write(comm, lambda: np.savez(folder / "x.npz", a=TABLE, b=TABLE + 1, species=NAMES))
@@ -87,15 +77,6 @@ def test_a_sparse_matrix_of_scipy_is_read_as_its_rows(comm, folder, form, kind):
     write(comm, lambda: np.savez(folder / "x.npz", **parts))
     dataset = load_data({"path": "x.npz", "rows": 5}, comm, folder)
     assert np.array_equal(whole(dataset), matrix.toarray()[:5])
-
-
-@pytest.mark.ranks(1, 2)
-def test_pictures_in_an_npz_become_rows_that_know_their_shape(comm, folder):
-    images = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
-    write(comm, lambda: np.savez(folder / "x.npz", images=images))
-    dataset = load_data({"path": "x.npz", "scale": "unit"}, comm, folder)
-    assert dataset.image_shape == (3, 4)
-    assert np.allclose(whole(dataset), images.reshape(2, 12) / 255)
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -121,15 +102,6 @@ def test_idx_with_labels(comm, folder, suffix):
     assert dataset.image_shape == (2, 2)
     assert np.array_equal(dataset.gather_labels(), CODES)
     assert dataset.label_names is None
-
-
-@pytest.mark.parametrize(
-    ("dtype", "code"), [("i2", 0x0B), ("i4", 0x0C), ("f4", 0x0D), ("f8", 0x0E)]
-)
-def test_idx_of_every_type_is_read_big_endian(comm, folder, dtype, code):
-    array = (TABLE * 8).astype(dtype)
-    (folder / "x.idx").write_bytes(idx_bytes(array, code))
-    assert np.array_equal(load_data({"path": "x.idx"}, comm, folder).values, array)
 
 
 @pytest.mark.ranks(1, 2)
@@ -217,11 +189,6 @@ def test_integers_that_a_mixed_parquet_table_would_round_are_refused(comm, folde
         load_data({"path": "x.parquet"}, comm, folder)
 
 
-def test_a_label_keeps_a_line_break_within_quotes(comm, folder):
-    write(comm, lambda: (folder / "x.csv").write_text('a,l\n1,"x\ny"\n2,xy\n3,"x\ny"\n'))
-    assert load_data({"path": "x.csv", "labels": "l"}, comm, folder).label_names == ("x\ny", "xy")
-
-
 def test_lines_within_quotes_belong_to_the_field(comm, folder):
     text = '# made "up\n\na,l\n1,"x\n\n# no remark\n#,"\n\n# a remark\n2,"5"" disk"\n\n3,y\n'
     write(comm, lambda: (folder / "x.csv").write_text(text))
@@ -230,13 +197,6 @@ def test_lines_within_quotes_belong_to_the_field(comm, folder):
     assert dataset.label_names == ('5" disk', "x\n\n# no remark\n#,", "y")
     numbers = load_data({"path": "x.csv", "columns": ["a"]}, comm, folder)
     assert np.array_equal(whole(numbers), [[1.0], [2.0], [3.0]])
-
-
-@pytest.mark.parametrize("chosen", [{"labels": "l"}, {"columns": ["a"]}])
-def test_a_quote_that_is_never_closed_takes_no_rows_along(comm, folder, chosen):
-    write(comm, lambda: (folder / "x.csv").write_text('a,l\n1,"x\n2,y\n3,z\n'))
-    with pytest.raises(InputError, match="cannot be split"):
-        load_data({"path": "x.csv", **chosen}, comm, folder)
 
 
 @pytest.mark.ranks(1, 2)
@@ -354,14 +314,6 @@ def test_rows_are_the_first_or_a_seeded_sample(comm, folder, path):
     chosen = np.sort(np.random.default_rng(5).choice(7, 4, replace=False))
     assert np.array_equal(whole(sample), TABLE[chosen])
     assert [sample.label_names[label] for label in sample.gather_labels()] == NAMES[chosen].tolist()
-
-
-@pytest.mark.ranks(1, 2)
-def test_columns_of_a_file_without_names(comm, folder):
-    write(comm, lambda: np.save(folder / "x.npy", TABLE))
-    dataset = load_data({"path": "x.npy", "columns": [2, 0]}, comm, folder)
-    assert np.array_equal(whole(dataset), TABLE[:, [2, 0]])
-    assert dataset.layout.columns == 2
 
 
 def read_pairs(path, options):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from thalweg.errors import InputError
 from thalweg.workbench.readers import data_options, data_sets, load_data
 
 
@@ -32,13 +31,6 @@ def test_rows_of_a_named_set_are_shared_out_evenly(comm):
     assert some.layout.counts().max() - some.layout.counts().min() <= 1
 
 
-@pytest.mark.ranks(1, 2)
-def test_labels_that_a_choice_of_rows_leaves_are_numbered_from_zero(comm):
-    first = load_data({"name": "iris", "rows": 60}, comm)
-    assert first.label_names == ("setosa", "versicolor")
-    assert set(first.gather_labels()) == {0, 1}
-
-
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("name", ["blobs", "swiss-roll", "s-curve", "moons"])
 def test_generated_sets_do_not_depend_on_the_ranks(comm, name):
@@ -52,15 +44,6 @@ def test_generated_sets_do_not_depend_on_the_ranks(comm, name):
     assert np.array_equal(shared.gather_labels(), alone.labels)
     other = load_data({**section, "seed": 5}, MPI.COMM_SELF)
     assert not np.array_equal(other.values, alone.values)
-
-
-def test_the_swiss_roll_is_a_roll(comm):
-    values = load_data({"name": "swiss-roll", "rows": 500}, comm).values
-    radius = np.hypot(values[:, 0], values[:, 2])
-    assert radius.min() >= 1.5 * np.pi
-    assert radius.max() <= 4.5 * np.pi
-    assert values[:, 1].min() >= 0
-    assert values[:, 1].max() <= 21
 
 
 def test_every_named_set_is_described_and_has_options_that_the_section_accepts():
@@ -91,15 +74,3 @@ def test_openml_goes_through_scikit_learn(comm, monkeypatch):
     assert np.array_equal(whole(dataset), np.arange(6.0).reshape(3, 2))
     assert dataset.gather_labels().tolist() == [1, 0, 1]
     assert dataset.label_names == ("a", "b")
-
-
-@pytest.mark.ranks(1, 2)
-def test_openml_out_of_reach_is_told_in_a_sentence(comm, monkeypatch):
-    import sklearn.datasets
-
-    def fetch(*arguments, **options):
-        raise OSError("no route to host")
-
-    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
-    with pytest.raises(InputError, match="cannot be fetched from OpenML: no route to host"):
-        load_data({"name": "openml:trees"}, comm)

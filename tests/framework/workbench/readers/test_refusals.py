@@ -310,20 +310,6 @@ def test_a_folder_that_may_not_be_read_is_named(comm, folder, monkeypatch, part)
         load_data({"path": "pictures"}, comm, folder)
 
 
-@pytest.mark.ranks(1, 2)
-def test_a_file_that_may_not_be_read_is_not_called_damaged(comm, folder, monkeypatch):
-    real = type(folder).open
-
-    def forbidden(path, *mode, **options):
-        if path.name == "table.csv":
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return real(path, *mode, **options)
-
-    monkeypatch.setattr(type(folder), "open", forbidden)
-    with pytest.raises(InputError, match=r"table\.csv' cannot be read: Permission denied"):
-        load_data({"path": "table.csv"}, comm, folder)
-
-
 def test_links_to_folders_of_pictures_are_followed_once(comm, folder):
     Image.new("L", (3, 4)).save(folder / "nothing" / "a.png")
     (folder / "linked" / "y").mkdir(parents=True)
@@ -332,12 +318,6 @@ def test_links_to_folders_of_pictures_are_followed_once(comm, folder):
     dataset = load_data({"path": "linked"}, comm, folder)
     assert dataset.values.shape == (1, 12)
     assert dataset.label_names == ("x",)
-
-
-def test_mat_of_version_7_3_asks_for_h5py(comm, folder):
-    (folder / "new.mat").write_bytes(b"MATLAB 7.3 MAT-file" + bytes(600))
-    with pytest.raises(InputError, match=r"h5py|damaged"):
-        load_data({"path": "new.mat"}, comm, folder)
 
 
 @pytest.mark.ranks(2, 3)

@@ -78,14 +78,6 @@ def test_what_is_no_map_is_refused(tmp_path, points, labels, words):
     assert not (tmp_path / "map.html").exists()
 
 
-def test_a_title_cannot_bring_the_facts_into_the_page_twice(tmp_path):
-    write_map_page(tmp_path / "map.html", np.eye(2), title="{facts} {title} \udc80")
-    text, facts = facts_of(tmp_path / "map.html")
-    assert facts["title"] == r"{facts} {title} \udc80"
-    assert r"<title>{facts} {title} \udc80</title>" in text
-    assert text.count('"places"') == 1
-
-
 def test_pictures_of_other_shapes_are_refused_and_gaps_in_them_drawn(tmp_path):
     page = tmp_path / "map.html"
     for shape in ((2, 9), (2, 3, 3, 2), (2, 0, 3)):

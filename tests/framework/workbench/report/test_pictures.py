@@ -60,17 +60,6 @@ def test_points_have_the_color_of_their_label(tmp_path):
     assert places[1][:, 1].mean() > places[0][:, 1].mean()
 
 
-def test_the_legend_lies_beside_the_points(tmp_path):
-    names = [f"a rather long name of class {number}" for number in range(45)]
-    labels = np.arange(900) % 45
-    draw_embedding(tmp_path / "named.png", points(900, 2), labels, names)
-    found = (pixels(tmp_path / "named.png") != WHITE).any(axis=2)
-    empty = ~found.any(axis=0)
-    # Columns of nothing separate the map from three columns of names.
-    runs = np.flatnonzero(np.diff(np.concatenate([[0], empty.astype(int), [0]])) == 1)
-    assert len(runs) >= 3
-
-
 @pytest.mark.parametrize("count", [1, 2, 10, 11, 20, 40, 100])
 def test_classes_have_colors_of_their_own_that_show_on_white(count):
     colors = class_colors(count)
@@ -79,13 +68,6 @@ def test_classes_have_colors_of_their_own_that_show_on_white(count):
     assert colors.max() <= 1
     assert len(np.unique(colors.round(3), axis=0)) == count
     assert (np.linalg.norm(1 - colors, axis=1) > 0.3).all()
-
-
-def test_names_with_dollars_and_odd_letters_are_drawn(tmp_path):
-    draw_embedding(
-        tmp_path / "map.png", points(9, 2), np.arange(9) % 3, ["a$", "$x_1$", "b\\c"], "cost in $"
-    )
-    assert (tmp_path / "map.png").exists()
 
 
 def test_degenerate_maps_are_drawn(tmp_path):
@@ -134,12 +116,6 @@ def test_of_a_homotopy_the_wanted_objective_is_drawn_within_the_axes_and_stages_
     ended = Trace.from_array(staged.columns, staged.to_array()[:2])  # in the first stage
     draw_convergence(tmp_path / "ended.png", {"one": ended})
     np.testing.assert_array_equal(figures[2].axes[0].lines[0].get_ydata(), [5.0, 40.0])
-
-
-def test_negative_values_and_traces_without_rows_are_drawn(tmp_path):
-    draw_convergence(tmp_path / "a.png", {"one": trace([3.0, -1.0, -2.0]), "none": trace([])})
-    draw_convergence(tmp_path / "b.png", {"none": trace([])})
-    assert (tmp_path / "b.png").exists()
 
 
 def test_an_animation_has_its_frames_on_white(tmp_path):

@@ -28,10 +28,6 @@ def test_markdown_marks_columns_of_numbers():
     assert lines == ["| a\\|b |   n |", "| ---- | --: |", "| x\\|y |   3 |"]
 
 
-def test_no_rows_make_no_table():
-    assert format_table([]) == ""
-
-
 def test_a_comparison_names_method_value_cost_and_status():
     layout = Layout(MPI.COMM_SELF, 1, 1)
     result = Result(

@@ -115,16 +115,6 @@ def test_ctrl_c_in_a_metric_is_passed_on_after_the_results_are_written(comm, tmp
     assert np.load(f"{out}/solution.npy").shape == (40, 2)
 
 
-def test_no_method_of_a_comparison_is_lost(tmp_path, metric):
-    metric(fails(Panic("at once")))
-    methods = [{"solver": "lbfgs"}, {"solver": "gradient-descent"}]
-    results = compare({**CONFIG, "method": methods}, tmp_path / "all", comm=MPI.COMM_SELF)
-    for result in results.values():
-        assert any("Panic: at once" in note for note in result.notes)
-    found = json.loads((tmp_path / "all" / "comparison.json").read_text())["methods"]
-    assert [row["metrics"]["ranks"] for row in found] == [1, 1]
-
-
 def broken(*arguments, **options):
     raise RuntimeError("no font can be found")
 

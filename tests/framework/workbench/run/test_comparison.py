@@ -38,11 +38,6 @@ def test_any_labels_get_folders_of_their_own(labels, tmp_path):
         assert name not in ("config.toml", "checkpoint", ".", "..")
 
 
-def test_a_plain_label_is_the_folder():
-    labels = ["lbfgs", "lbfgs + spectral", "tao:lmvm"]
-    assert list(method_folders(labels).values()) == ["lbfgs", "lbfgs-spectral", "tao-lmvm"]
-
-
 def test_methods_whose_labels_look_alike_are_compared(tmp_path):
     methods = [{"label": "λ"}, {"label": "SD"}, {"label": "SD-"}]
     results = compare({**CONFIG, "method": methods}, tmp_path / "all", comm=MPI.COMM_SELF)

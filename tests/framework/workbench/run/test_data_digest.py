@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
-import thalweg
 from thalweg.data import Dataset
 from thalweg.parallel import MPI
 from thalweg.workbench.readers import load_data
@@ -48,26 +45,3 @@ def test_blocks_of_rows_give_the_digest_of_the_whole(monkeypatch):
     whole = dataset.digests["data"]
     monkeypatch.setattr("thalweg.parallel.layout.DIGEST_BLOCK", 50)
     assert Dataset.from_array(POINTS).digests["data"] == whole
-
-
-def test_the_digest_takes_less_memory_than_the_data():
-    dataset = Dataset.from_array(np.zeros((4000, 1000)))
-    tracemalloc.start()
-    assert dataset.digests
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < dataset.values.nbytes
-
-
-@pytest.mark.ranks(4)
-def test_a_rank_without_rows_does_not_stop_a_run_with_a_folder(comm, tmp_path):
-    folder = comm.bcast(tmp_path / "run" if comm.rank == 0 else None)
-    config = {
-        "data": {"name": "blobs", "rows": 3},
-        "objective": {"name": "elastic-embedding", "perplexity": 1.5},
-        "stop": {"iterations": 2},
-        "output": {"pictures": False},
-    }
-    result = thalweg.run(config, folder, comm=comm)
-    assert result.saved
-    comm.barrier()

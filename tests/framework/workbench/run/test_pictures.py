@@ -52,17 +52,6 @@ def test_a_run_is_not_drawn_with_other_data_than_its_own(tmp_path, command, scal
         assert before == {file: file.read_bytes() for file in drawn}
 
 
-@pytest.mark.ranks(2, 3)
-@pytest.mark.parametrize("options", [{"scale": "standard"}, {"components": 3}])
-def test_a_run_on_several_ranks_is_drawn_on_one(comm, tmp_path, options):
-    folder = comm.bcast(tmp_path / "out" if comm.rank == 0 else None)
-    data = {**CONFIG["data"], **options}
-    thalweg.run({**CONFIG, "data": data, "output": {"pictures": False}}, folder, comm=comm)
-    if comm.rank == 0:
-        assert pictures.plot(folder)[-1].name == "embedding.png"
-    comm.barrier()
-
-
 def test_pictures_of_the_users_are_not_overwritten(tmp_path):
     config = {**CONFIG, "output": {"pictures": False}, "method": [{"solver": "lbfgs"}]}
     compare(config, tmp_path, comm=MPI.COMM_SELF)
@@ -78,12 +67,6 @@ def test_pictures_of_the_users_are_not_overwritten(tmp_path):
                 pictures.plot(tmp_path, page=True)
             assert file.read_bytes() == mine
         file.write_bytes(own)
-
-
-def test_a_folder_with_a_page_of_the_users_takes_no_run(tmp_path):
-    (tmp_path / "embedding.html").write_text("mine")
-    with pytest.raises(InputError, match=r"has a file embedding\.html already"):
-        thalweg.run(CONFIG, tmp_path, comm=MPI.COMM_SELF)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from thalweg.errors import InputError
 from thalweg.workbench.command.main import main
-from thalweg.workbench.plan import bytes_of, plans
+from thalweg.workbench.plan import plans
 from thalweg.workbench.readers.load import data_shape, load_data
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -42,15 +42,6 @@ def test_every_family_says_what_it_takes_without_reading_data(name):
     assert plans[1].peak_phase.name in text
     assert "\n" not in text
     assert plans[1].verdict(1e15).startswith("A run on 64 ranks fits")
-
-
-@pytest.mark.parametrize("name", ["t-sne", "pacmap"])
-def test_rows_beyond_integers_of_32_bits_are_planned(tmp_path, capsys, name):
-    path = tmp_path / "a.toml"
-    path.write_text(f'[data]\nname = "blobs"\n[objective]\nname = "{name}"\n')
-    shape = ["--rows", "3000000000", "--columns", "2"]
-    assert main(["plan", str(path), "--ranks", "10000", *shape]) == 0
-    assert "A run on 10,000 ranks would take" in capsys.readouterr().out
 
 
 def test_the_shape_is_that_of_the_data_after_the_choice_of_rows_and_columns(tmp_path):
@@ -89,21 +80,6 @@ def phases(objective, **given):
     shape = {"rows": 1_000_000, "columns": 20}
     found = plan({"data": {"name": "blobs"}, "objective": objective, **given}, 4, **shape)
     return {phase.name: phase for phase in found.phases}
-
-
-@pytest.mark.parametrize(("dimensions", "parts"), [(2, "2,048"), (3, "24,576")])
-def test_a_plan_says_where_ranks_are_more_than_the_parts_of_a_mesh(
-    tmp_path, capsys, dimensions, parts
-):
-    path = tmp_path / "a.toml"
-    objective = f'[objective]\nname = "t-sne"\ndimensions = {dimensions}\n'
-    path.write_text(f'[data]\nname = "blobs"\n{objective}')
-    shape = ["--rows", "100000000", "--columns", "20"]
-    for ranks, said in ((int(parts.replace(",", "")), 0), (30_000, 1)):
-        assert main(["plan", str(path), "--ranks", str(ranks), *shape]) == 0
-        printed = capsys.readouterr().out
-        assert printed.count("no more ranks than that take part") == said
-    assert f"the mesh has about {parts} parts" in printed
 
 
 def test_a_plan_follows_the_options_that_cost_most():
@@ -157,14 +133,6 @@ def test_each_method_of_a_comparison_is_planned_and_the_largest_decides(tmp_path
     assert "plain\n" in printed
     assert "curved\n" in printed
     assert "A run of the method '" in printed
-
-
-def test_sizes_are_read_as_they_are_written():
-    for text, size in (("4GiB", 2**32), ("500 MB", 5e8), ("1.5g", 1.5e9), ("2e9", 2e9)):
-        assert bytes_of(text) == size
-    for text in ("", "four", "-1GiB", "0", "4XB", "1..2G", "1e400"):
-        with pytest.raises(InputError, match="needs a size"):
-            bytes_of(text)
 
 
 def test_the_command_prints_a_table_and_fails_by_a_sentence(tmp_path, capsys):

@@ -32,21 +32,6 @@ def test_the_folder_is_free_again(tmp_path):
     assert (out / "result.json").exists()
 
 
-def test_a_folder_that_was_there_stays(tmp_path):
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match="on no manifold"):
-        thalweg.run(clustering(tmp_path, "lbfgs"), out)
-    assert [file.name for file in out.iterdir()] == ["notes.txt"]
-
-
-def test_methods_are_for_a_comparison():
-    configuration = {"objective": {"name": "rosenbrock"}, "method": [{"label": "one"}]}
-    with pytest.raises(InputError, match="thalweg compare"):
-        thalweg.run(configuration)
-
-
 QUICK = {
     "objective": {"name": "rosenbrock"},
     "solver": {"name": "gradient-descent"},

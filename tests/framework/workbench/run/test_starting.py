@@ -27,11 +27,6 @@ def saved(folder, point=POINT):
     return folder / "start.npy"
 
 
-def test_a_run_without_iterations_returns_the_given_point(tmp_path):
-    result = thalweg.run(started_at(saved(tmp_path), iterations=0), comm=MPI.COMM_SELF)
-    assert np.array_equal(result.x, POINT)
-
-
 @pytest.mark.ranks(2, 3)
 def test_the_given_point_is_the_same_on_any_number_of_ranks(comm, tmp_path):
     path = comm.bcast(saved(tmp_path) if comm.rank == 0 else None)
@@ -71,11 +66,6 @@ def test_a_file_beside_the_configuration_is_found(tmp_path, monkeypatch):
 def test_a_point_that_cannot_be_used_is_refused(tmp_path, point, message):
     with pytest.raises(InputError, match=message):
         thalweg.run(started_at(saved(tmp_path, point)), comm=MPI.COMM_SELF)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"start\.npy"):
-        thalweg.run(started_at(tmp_path / "start.npy"), comm=MPI.COMM_SELF)
 
 
 def test_a_run_is_not_resumed_from_another_start(tmp_path):
