@@ -84,15 +84,6 @@ def test_a_wrong_argument_of_one_rank_for_a_finished_map_is_an_error_on_all(comm
     refused(comm, lambda: found.transform(np.ones((2, 4))))
 
 
-@pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize("labels", [np.zeros(73), np.full(80, np.nan), 7, np.zeros((2, 2, 2))])
-def test_wrong_labels_of_one_rank_are_an_error_on_all(comm, labels):
-    last = comm.rank == comm.size - 1
-    given = labels if last else rows(comm).labels
-    for method in ("fit", "fit_predict", "fit_transform"):
-        refused(comm, lambda method=method: getattr(estimator(KDAC), method)(rows(comm), given))
-
-
 @pytest.mark.ranks(1, 2)
 def test_predictions_need_no_other_rank(comm):
     found = estimator(KDAC).fit(rows(comm))
@@ -112,9 +103,3 @@ def test_integers_that_float64_rounds_are_refused(estimator, kind):
     given = table.tolist() if kind is list else table.astype(kind)
     with pytest.raises(ThalwegError, match="9007199254740993 in row 0, column 1"):
         estimator().fit(given)
-
-
-@pytest.mark.ranks(2)
-def test_parameters_of_maps_that_differ_between_ranks_are_refused(comm):
-    for differing in ({"perplexity": 5.0 + comm.rank}, {"max_iter": 5 + comm.rank}):
-        refused(comm, lambda own=differing: estimator(TSNE, **own).fit(rows(comm)))

@@ -129,10 +129,3 @@ def test_a_stored_scan_of_other_points_is_refused(comm, tmp_path_factory):
     with pytest.raises(CheckpointError, match="whose data differ"):
         driven(np.linspace(3.0, 0.01, 12), resume=True)
     driven(1.0, stop=Stop(iterations=3), resume=True)
-
-
-def test_a_subset_is_told_from_its_set():
-    layout = Layout(MPI.COMM_SELF, 40, 6)
-    secants = SecantSet(points(), layout)
-    assert secants.digest == SecantSet(points(), layout).digest
-    assert secants.digest != secants.subset(2).digest

@@ -32,8 +32,7 @@ THEORY = (
     Theorem("(10)", "both sides of the condition on σ",
             (f"{RUNS}::test_all_measures_are_those_of_their_definitions",)),
     Theorem("(11)", "q where the eigengap is widest",
-            (f"{RUNS}::test_the_widest_gap_gives_the_dimension",
-             f"{RUNS}::test_the_eigengap_chooses_the_dimension_in_which_three_clusters_lie")),
+            (f"{RUNS}::test_the_eigengap_chooses_the_dimension_in_which_three_clusters_lie",)),
     Theorem("(12)", "spectral initialization",
             (f"{FORMULAS}::"
              "test_the_start_has_the_smallest_eigenvectors_of_phi_where_the_kernel_is_flat",)),

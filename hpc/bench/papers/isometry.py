@@ -425,8 +425,8 @@ THEORY = (
     Theorem("Algorithm 4", "column generation ends when no secant violates",
             (f"{SOLVERS}::test_column_generation_ends_with_a_certificate_and_few_active_secants",)),
     Theorem("§5.2", "secants are generated, never stored",
-            ("framework/engines/secants/test_secant_tiles.py::"
-             "test_two_blocks_and_their_own_pairs_are_all_pairs",)),
+            ("framework/engines/secants/test_secants.py::"
+             "test_the_worst_pairs_are_those_of_a_loop_over_all_pairs",)),
     Theorem("§6", "ADMM converges at o(1/k) on some convex problems, and on classes of "
             "non-convex ones", note="cited there, claimed of neither method"),
     Theorem("§1.1", "Johnson–Lindenstrauss: M = O(log Q)", note="cited there"),

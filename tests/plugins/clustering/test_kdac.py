@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from thalweg import Dataset, InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.traffic import phases
 from thalweg_clustering.build import build_kdac
-from thalweg_clustering.eigenvectors import best_gap
 from thalweg_clustering.prediction import Predictor
 from thalweg_clustering.prepared_data import given_labels
 
@@ -154,12 +152,6 @@ def test_all_measures_are_those_of_their_definitions(sigma, holds):
         )
 
 
-def test_the_widest_gap_gives_the_dimension():
-    assert best_gap(np.array([0.0, 0.1, 0.2, 5.0, 5.1])) == 3
-    # Only the first three lower the objective.
-    assert best_gap(np.array([-4.0, -3.9, -1.0, -0.1, 0.2, 9.0])) == 2
-
-
 @pytest.mark.parametrize("rule", ["score", "cq"])
 def test_tuning_finds_parameters_that_work(rule, views, make):
     points, given, truth = views(60)
@@ -263,24 +255,6 @@ def test_bad_labels_are_refused(labels, text):
 
 
 @pytest.mark.ranks(1, 2)
-def test_values_that_are_not_finite_are_refused(comm, views):
-    points, given, _ = views(60)
-    points[59, 1] = np.nan
-    with pytest.raises(InputError, match="nan in row 59, column 1"):
-        build_kdac(Dataset.from_array(points, given, comm), comm)
-
-
-@pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize(("unit", "text"), [(1e200, "too large"), (1e-200, "too small")])
-def test_values_that_cannot_be_squared_are_not_called_constant(comm, unit, text, views):
-    points, given, _ = views(60)
-    layout = Layout(comm, *points.shape)
-    data = Dataset(layout.local(points * unit), layout, given)
-    with pytest.raises(InputError, match=f"{text} to square"):
-        build_kdac(data, comm)
-
-
-@pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("stored_rows", [1500, 0])
 @pytest.mark.parametrize("kind", ["lobpcg", "slepc"])
 def test_every_eigensolver_of_the_embedding_step_finds_the_same_subspace(
@@ -314,39 +288,6 @@ def test_a_large_run_by_features_goes_through_levels_of_fewer_rows(comm, views, 
         text = f"started from the subspace of 80 evenly spread rows{levels}"
         assert text in result.notes
         assert result.metrics["nmi"] > 0.95
-
-
-@pytest.mark.ranks(1, 2)
-def test_a_run_from_a_sample_stores_no_matrix_of_its_rows(comm, views, make, monkeypatch):
-    points, given, _ = views(2000)
-    for module in ("build", "kdac"):
-        monkeypatch.setattr(importlib.import_module(f"thalweg_clustering.{module}"), "STORED_ROWS",
-                            1000)  # fmt: skip
-    options = {"approximation": "nystrom", "features": 20, "init": "sample"}
-
-    def measured():
-        objective = make(comm, points, given, **options)
-        objective.metrics(objective.initial_point(0))
-
-    measured()  # imports and compiles
-    tracemalloc.start()
-    measured()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 8 * 1000**2
-
-
-def test_lambda_of_samples_is_bounded_and_is_raised_by_steps_on_all_rows():
-    build = importlib.import_module("thalweg_clustering.build")
-
-    def runs(rows, last, on_all):
-        return list(build._runs(rows, lambda m: max(last, -build.MAX_NOVELTY / m), last, on_all))
-
-    assert runs(10_000, -0.1, False) == []
-    assert runs(10_000, -0.1, True) == [(10_000, -0.1)]
-    assert runs(10_000, 1.0, True) == [(10_000, 1.0)]  # of labels to show
-    expected = [(20_000, -0.15), (160_000, -0.01875), *((10**6, -0.003 * 8**j) for j in range(4))]
-    np.testing.assert_allclose(runs(10**6, -2.0, False), expected)
 
 
 @pytest.mark.ranks(1, 2)

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from thalweg import InputError
 from thalweg.parallel import MPI, Layout
-from thalweg_clustering.gaussian_tiles import exponential, exponential_single
 from thalweg_clustering.kernel_sums import MAX_COMPILED_COLUMNS, KernelSums
 
 ROWS = 301
@@ -144,14 +142,6 @@ def test_sums_with_landmarks_equal_the_sums_written_out(function, of, columns, m
     assert not none.any()
 
 
-def test_kernels_that_make_no_sense_are_refused():
-    layout = Layout(MPI.COMM_SELF, 3)
-    with pytest.raises(InputError, match="'distance' or 'product'"):
-        KernelSums(layout, np.copy, "angle")
-    with pytest.raises(InputError, match="needs its function"):
-        KernelSums(layout, None, "product")
-
-
 @pytest.mark.ranks(1, 2, 3)
 def test_stored_rows_are_those_of_the_kernel_matrix(comm):
     z = _problem(1)["z"]
@@ -182,13 +172,3 @@ def test_fewer_rows_than_ranks(comm):
     near = np.exp(-0.5)
     np.testing.assert_allclose(sums, layout.local(np.array([[near], [1.0]])), rtol=1e-15)
     np.testing.assert_allclose(totals, layout.local(np.array([1 + near, 1 + near])), rtol=1e-15)
-
-
-def test_exponential_is_accurate_to_the_last_places():
-    points = -np.concatenate([np.linspace(0, 50, 2001), np.geomspace(1e-12, 690, 2000)])
-    found = np.array([exponential(point) for point in points])
-    np.testing.assert_allclose(found, np.exp(points), rtol=4e-15)
-    assert exponential(-1e4) < 1e-300
-    points = points[points > -87].astype(np.float32)
-    found = np.array([exponential_single(point) for point in points])
-    np.testing.assert_allclose(found, np.exp(points.astype(float)), rtol=3e-7)

@@ -9,7 +9,6 @@ import thalweg
 from thalweg import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_gradient, check_hessian_product
-from thalweg_clustering.feature_sums import NystromKernel
 from thalweg_clustering.kdac import TASKS
 from thalweg_clustering.kernels import KERNELS, KernelFunction, kernel_function
 from thalweg_clustering.stiefel import EigenvectorFixedPoint
@@ -186,20 +185,6 @@ def test_single_precision_agrees_with_double_up_to_its_stated_error(approximatio
     np.testing.assert_allclose(phis[0], phis[1], atol=1e-5 * abs(phis[1]).max())
 
 
-def test_eigenvectors_of_many_landmarks_on_a_line_are_right_in_single_precision():
-    points = np.random.default_rng(0).normal(size=(300, 1))
-    layout, gaussian = Layout(MPI.COMM_SELF, 300, 1), kernel_function("gaussian")
-    found = []
-    for single in (True, False):
-        kernel = NystromKernel(layout, points, 0.5, gaussian, 256, 0, single)
-        degrees = kernel.row_sums(np.eye(1))
-        removed = np.sqrt(degrees / degrees.sum())[:, None]
-        found.append(kernel.embedding(np.eye(1), degrees, 3, removed))
-    single, double = found
-    np.testing.assert_allclose(single.values, double.values, atol=1e-3)
-    np.testing.assert_allclose(single.vectors.T @ single.vectors, np.eye(3), atol=1e-3)
-
-
 @pytest.mark.ranks(1, 2)
 def test_the_general_form_has_the_same_derivatives(comm, terms):
     stream = np.random.default_rng(2)
@@ -224,12 +209,6 @@ def test_what_does_not_fit_is_refused(options, text, views, make):
     points, given, _ = views(60)
     with pytest.raises(InputError, match=text):
         make(MPI.COMM_SELF, points, given, 2, 1.0, 0.4, **options)
-
-
-def test_a_semi_supervised_task_needs_something_known(views, make):
-    points, _, _ = views(60)
-    with pytest.raises(InputError, match="labels of some rows"):
-        make(MPI.COMM_SELF, points, None, task="semi-supervised")
 
 
 SOLVERS = ["ism", "stiefel", "dimension-growth", "stiefel-trust-region"]

@@ -10,7 +10,6 @@ from sklearn.metrics import normalized_mutual_info_score
 
 from thalweg import InputError
 from thalweg.parallel import MPI, Layout
-from thalweg_clustering import coordinate_power
 from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.coordinate_power import coordinate_power_smallest
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
@@ -39,20 +38,6 @@ def test_smallest_eigenvectors(solver):
     assert (np.diff(values) > 0).all()
 
 
-def test_coordinate_power_starts_anywhere():
-    matrix, wanted = _matrix(12)
-    found = coordinate_power_smallest(matrix, np.zeros((12, 3)), 1e-10)
-    np.testing.assert_allclose(np.linalg.norm(wanted.T @ found), np.sqrt(3), atol=1e-8)
-
-
-def test_coordinate_power_shifts_by_little_more_than_the_largest_eigenvalue():
-    matrix, wanted = _matrix(40)
-    top = coordinate_power._largest_eigenvalue(matrix)
-    assert -1e-12 <= top - np.linalg.eigvalsh(matrix)[-1] <= 0.5  # of a spread of 7
-    found = coordinate_power_smallest(matrix, np.eye(40)[:, :3], 1e-6)
-    np.testing.assert_allclose(np.abs(found.T @ wanted), np.eye(3), atol=1e-6)
-
-
 @pytest.mark.parametrize("d", [5, 24, 64, 130])
 def test_coordinate_power_is_not_deceived_by_its_guess(d):
     for seed in range(4):
@@ -66,13 +51,6 @@ def test_coordinate_power_is_not_deceived_by_its_guess(d):
             shortfall = np.trace(found.T @ matrix @ found) - values[:3].sum()
             assert shortfall <= 3 * 2e-4 * np.abs(matrix).sum(axis=1).max()
             np.testing.assert_allclose(found.T @ found, np.eye(3), atol=1e-10)
-
-
-def test_coordinate_power_does_not_take_the_largest_eigenvalue_for_a_small_one():
-    # Close to the others in units of the spread, but well above them.
-    values = np.concatenate([[-26000.0, -8500.0, -150.0], np.linspace(-100, -70, 396), [1200.0]])
-    found = coordinate_power_smallest(np.diag(values), np.eye(400)[:, 30:33], 1e-4)
-    np.testing.assert_allclose(np.abs(found[:3]), np.eye(3), atol=1e-2)
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -110,15 +88,6 @@ def test_kmeans_finds_the_clusters_on_any_ranks(comm):
     reference = KMeans(5, n_init=10, random_state=0).fit(points)
     assert found.inertia == pytest.approx(reference.inertia_, rel=1e-6)
     np.testing.assert_array_equal(layout.gather_rows(found.labels), truth)
-
-
-@pytest.mark.ranks(2, 3)
-def test_kmeans_starts_from_the_same_rows_on_any_ranks(comm):
-    points = np.random.default_rng(0).random((60, 3))
-    layout = Layout(comm, 60)
-    found = kmeans(layout, layout.local(points), 8, starts=1, iterations=0)
-    alone = kmeans(Layout(MPI.COMM_SELF, 60), points, 8, starts=1, iterations=0)
-    np.testing.assert_array_equal(found.centers, alone.centers)
 
 
 def test_kmeans_finds_all_of_many_clusters():

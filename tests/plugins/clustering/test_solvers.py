@@ -83,19 +83,6 @@ def test_quasi_newton_steps_need_fewer_evaluations_and_end_as_low(views, make):
     assert values[1] <= values[0] + 1e-6 * abs(values[0])
 
 
-def test_mixing_needs_fewer_evaluations(views, make):
-    points, given, _ = views(160)
-    counts = []
-    for mixing in (0, 6):
-        objective = make(MPI.COMM_SELF, points, given, 3, 0.2)
-        solver = ISM(
-            inner_tolerance=1e-8, mixing=mixing, rounds=1, inner_iterations=1000, finish="none"
-        )
-        state, _ = _steps(solver, objective, most=2000)
-        counts.append(state.evaluations)
-    assert counts[1] < 0.6 * counts[0]
-
-
 def test_the_trust_region_converges_faster_than_linearly(cycling_terms):
     objective = cycling_terms(1.0)
     solver = TrustRegion(inner_tolerance=0.0, gradient_tolerance=1e-12)
@@ -187,9 +174,3 @@ def test_a_solver_that_leaves_the_manifold_is_told(views, make):
     objective = make(MPI.COMM_SELF, points, given)
     with pytest.raises(InputError, match="orthonormal"):
         objective.value(3.0 * np.ones((4, 2)))
-
-
-@pytest.mark.parametrize("option", ["eigensolver", "safeguard", "finish"])
-def test_unknown_choices_are_refused(option):
-    with pytest.raises(InputError, match=option):
-        ISM(**{option: "other"})

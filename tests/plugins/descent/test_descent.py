@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 
 import thalweg
-from thalweg.errors import InputError
 from thalweg.interfaces import Objective, Preconditioner
 from thalweg.parallel import MPI, Layout
 from thalweg.result import Status
 from thalweg_descent.direction import Metric, Move
 from thalweg_descent.gradient_descent import GradientDescent
-from thalweg_descent.identity import Identity
 from thalweg_descent.lbfgs import LBFGS, LimitedMemory
 from thalweg_descent.nonlinear_cg import LastDirection, NonlinearCG
 
@@ -63,14 +61,6 @@ def test_fast_methods_reach_a_small_gradient(solver, problem, request):
     objective = request.getfixturevalue(problem)(MPI.COMM_SELF)
     result = minimize(objective, solver, gradient=1e-6)
     assert result.status is Status.SMALL_GRADIENT
-
-
-@pytest.mark.parametrize("beta", ["polak-ribiere+", "hager-zhang", "fletcher-reeves", "dai-yuan"])
-def test_conjugate_gradients_finish_a_quadratic_in_as_many_steps_as_unknowns(quadratic, beta):
-    objective = quadratic(MPI.COMM_SELF, rows=4, columns=2, condition=50.0)
-    solver = NonlinearCG(beta=beta, curvature=1e-3)
-    result = minimize(objective, solver, iterations=9)
-    assert result.trace["gradient_norm"][8] < 1e-3 * result.trace["gradient_norm"][0]
 
 
 @pytest.mark.parametrize(
@@ -259,21 +249,6 @@ def test_the_first_step_moves_a_row_by_a_tenth_of_the_length_scale(chain, solver
     )
 
 
-def test_powell_damping_keeps_pairs_that_show_negative_curvature(chain):
-    objective = chain(MPI.COMM_SELF)
-    start = 0.01 * objective.layout.random_normal(1)  # near the hilltop
-    counts = {}
-    for damping in ("skip", "powell"):
-        solver = LBFGS(damping=damping)
-        state = solver.init(objective, start)
-        for _ in range(3):
-            state = solver.step(state)
-        counts[damping] = len(state.memory.steps)
-        assert np.all(np.diag(state.memory.products) > 0)
-        solver.close(state)
-    assert counts["powell"] == 3
-
-
 @pytest.mark.parametrize("solver", [GradientDescent, NonlinearCG, LBFGS])
 def test_no_row_moves_farther_than_the_cap(chain, solver):
     objective = chain(MPI.COMM_SELF)
@@ -286,15 +261,6 @@ def test_no_row_moves_farther_than_the_cap(chain, solver):
     for before, after in itertools.pairwise(places):
         farthest = np.linalg.norm(after - before, axis=1).max()
         assert farthest <= 0.05 * np.abs(before).max() * (1 + 1e-12)
-
-
-def test_an_absolute_cap_ignores_the_extent(chain):
-    objective = chain(MPI.COMM_SELF)
-    places = []
-    solver = LBFGS(step_cap=0.01, step_cap_unit="absolute")
-    minimize(objective, solver, iterations=5, callback=lambda i: places.append(i.rows.copy()))
-    moves = [np.linalg.norm(b - a, axis=1).max() for a, b in itertools.pairwise(places)]
-    assert max(moves) == pytest.approx(0.01)
 
 
 class Hole(Objective):
@@ -317,13 +283,6 @@ def test_no_start_leads_to_numbers_that_are_not_finite(solver, size):
     result = minimize(objective, solver, x0=start, iterations=50)
     assert np.all(np.isfinite(result.x))
     assert math.isfinite(result.objective)
-
-
-def test_a_stationary_start_ends_at_once(quadratic):
-    objective = quadratic(MPI.COMM_SELF)
-    result = thalweg.minimize(objective, x0=np.zeros((20, 2)), solver="lbfgs")
-    assert result.status is Status.SMALL_GRADIENT
-    assert result.iterations == 0
 
 
 def test_a_run_ends_as_stalled_where_no_step_lowers_the_value():
@@ -358,14 +317,6 @@ def test_where_a_preconditioner_points_uphill_the_gradient_is_followed(rosenbroc
     ]
     for column in ("step_length", "objective"):
         np.testing.assert_allclose(runs[1].trace[column], runs[0].trace[column], rtol=1e-8)
-
-
-@pytest.mark.parametrize("solver", [GradientDescent, NonlinearCG, LBFGS])
-def test_a_preconditioner_that_points_uphill_does_no_harm(quadratic, solver):
-    objective = quadratic(MPI.COMM_SELF, condition=10.0)
-    result = minimize(objective, solver(preconditioner=Indefinite()), iterations=50)
-    assert np.all(np.diff(result.trace["objective"]) <= 0)
-    assert result.objective < 0.5 * result.trace["objective"][0]
 
 
 def test_evaluations_are_counted_as_the_objective_sees_them(rosenbrock, counted):
@@ -432,55 +383,6 @@ def test_a_reset_keeps_the_point_and_forgets_the_curvature(rosenbrock):
         solver.close(state)
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "word"),
-    [
-        ("lbfgs", {"memory": 0}, "memory"),
-        ("lbfgs", {"line_search": "wolfe"}, "line_search"),
-        ("lbfgs", {"step_cap": -1.0}, "step_cap"),
-        ("lbfgs", {"scaling": "much"}, "scaling"),
-        ("lbfgs", {"memori": 3}, "did you mean 'memory'"),
-        ("nonlinear-cg", {"beta": "polak"}, "beta"),
-        ("nonlinear-cg", {"restart": 0}, "restart"),
-        ("gradient-descent", {"growth": 0.5}, "growth"),
-        ("gradient-descent", {"armijo": 0.0}, "armijo"),
-        ("gradient-descent", {"shrink": 1.0}, "shrink"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(quadratic, name, options, word):
-    with pytest.raises(InputError, match=word):
-        thalweg.minimize(quadratic(MPI.COMM_SELF), solver=name, **options)
-
-
-@pytest.mark.parametrize(
-    ("build", "options"),
-    [
-        (LBFGS, {"memory": 0}),
-        (LBFGS, {"line_search": "wolfe"}),
-        (LBFGS, {"damping": "some"}),
-        (LBFGS, {"scaling": "some"}),
-        (LBFGS, {"armijo": 0.95}),
-        (LBFGS, {"trials": 0}),
-        (LBFGS, {"step_cap": 0.0}),
-        (LBFGS, {"step_cap_unit": "mile"}),
-        (GradientDescent, {"growth": 0.9}),
-        (GradientDescent, {"shrink": 0.0}),
-        (NonlinearCG, {"beta": "some"}),
-        (NonlinearCG, {"restart": 0}),
-    ],
-)
-def test_solvers_built_in_python_check_their_options_too(build, options):
-    with pytest.raises(InputError):
-        build(**options)
-
-
-def test_the_identity_is_recognized(quadratic):
-    objective = quadratic(MPI.COMM_SELF)
-    a = minimize(objective, LBFGS(preconditioner=Identity()), iterations=10)
-    b = minimize(objective, LBFGS(), iterations=10)
-    assert a.x.tobytes() == b.x.tobytes()
-
-
 def test_lbfgs_leaves_a_saddle_where_no_step_shows_curvature(chain):
     objective = chain(MPI.COMM_SELF, coupling=0.1)
     start = 1e-6 * np.abs(objective.layout.random_normal(1))
@@ -514,11 +416,6 @@ def test_a_step_of_twice_the_right_length_is_not_taken_again(quadratic):
     solver = GradientDescent(preconditioner=Slightly(), first_step=3.999)
     result = minimize(quadratic(MPI.COMM_SELF), solver, iterations=20, gradient=1e-6)
     assert result.status is Status.SMALL_GRADIENT
-
-
-def test_the_first_step_can_be_chosen(rosenbrock):
-    result = minimize(rosenbrock(MPI.COMM_SELF), GradientDescent(first_step=1e-5), iterations=1)
-    assert result.trace["step_length"][1] == 1e-5
 
 
 @pytest.mark.ranks(1, 2)

@@ -146,14 +146,6 @@ def test_the_state_holds_value_and_gradient_of_its_iterate(chain, solver):
     np.testing.assert_allclose(moves[1:], expected, rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("solver", [*TAO, *SCIPY])
-def test_evaluations_are_counted_as_the_objective_sees_them(chain, counted, solver):
-    objective = chain(MPI.COMM_SELF, rows=3, columns=1)
-    calls = counted(objective)
-    result = minimize(objective, solver, iterations=6)
-    assert result.evaluations == len(calls)
-
-
 @pytest.mark.parametrize("kind", [*NEWTON, *WITH_H0])
 def test_the_preconditioner_works_inside_tao(quadratic, exact_inverse, kind):
     objective = quadratic(MPI.COMM_SELF)
@@ -206,14 +198,6 @@ def test_newton_methods_ask_for_a_hessian_product(solver):
 def test_what_does_not_fit_is_refused(solver, options, word):
     with pytest.raises(InputError, match=word):
         minimize(Plain(), solver, **options)
-
-
-def test_methods_of_scipy_may_be_written_in_any_case():
-    assert minimize(Plain(), "scipy:L-BFGS-B").objective < 1e-10
-    with pytest.raises(InputError):
-        ScipyMinimize(method="none of them")
-    with pytest.raises(InputError):
-        Tao(type="none of them")
 
 
 @pytest.mark.parametrize("solver", [*TAO, *SCIPY])
@@ -344,34 +328,6 @@ def test_a_state_can_be_dropped_in_the_middle_of_a_foreign_loop(rosenbrock):
             solver.close(again)
 
 
-def test_a_reset_starts_afresh_from_the_present_point(rosenbrock):
-    objective = rosenbrock(MPI.COMM_SELF)
-    solver = Tao()
-    state = solver.init(objective, objective.initial_point(0))
-    for _ in range(3):
-        state = solver.step(state)
-    value = state.value
-    state = solver.reset(state)
-    assert state.since == 0
-    assert state.value == value
-    assert solver.step(state).value < value
-    solver.close(state)
-
-
-def test_a_coroutine_hands_over_and_takes_back():
-    def body(ask):
-        first = ask("one")
-        second = ask("two")
-        return first + second
-
-    coroutine = Coroutine(body)
-    assert coroutine.resume() == "one"
-    assert coroutine.resume(1) == "two"
-    assert not coroutine.ended
-    assert coroutine.resume(2) == 3
-    assert coroutine.ended
-
-
 def test_a_closed_coroutine_runs_its_clean_up():
     seen = []
 
@@ -386,11 +342,3 @@ def test_a_closed_coroutine_runs_its_clean_up():
     coroutine.close()
     assert coroutine.ended
     assert seen == ["clean"]
-
-
-def test_an_error_inside_a_coroutine_comes_out():
-    def body(ask):
-        raise KeyError("inside")
-
-    with pytest.raises(KeyError, match="inside"):
-        Coroutine(body).resume()

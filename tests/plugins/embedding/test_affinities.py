@@ -58,29 +58,6 @@ def test_a_row_with_more_duplicates_than_the_perplexity_is_uniform_over_them():
     assert not row[40:].any()
 
 
-def test_a_row_of_equal_distances_is_uniform():
-    np.testing.assert_allclose(entropic_rows(np.full((1, 50), 7.0), 30.0), 1 / 50)
-
-
-def test_thousands_of_duplicates_attract_each_other_alone():
-    values = np.repeat(np.random.default_rng(0).normal(size=(3, 4)), 700, axis=0)
-    among = np.kron(np.eye(3), np.ones((700, 700))) - np.eye(2100)
-    weights = dense(entropic_affinities(Dataset.from_array(values), 30.0, "dense"))
-    np.testing.assert_allclose(weights, among / among.sum(), atol=1e-15)
-    weights = dense(entropic_affinities(Dataset.from_array(values), 30.0, "sparse"))
-    assert weights.sum() == pytest.approx(1.0)
-    assert not weights[among == 0.0].any()
-    assert np.unique(weights.round(12)).size <= 3  # of no, one or both points
-
-
-def test_constant_features_change_nothing():
-    plain = load_digits().data[:80]
-    padded = np.hstack([plain, np.full((80, 3), 1e3)])
-    found = entropic_affinities(Dataset.from_array(padded), 10.0)
-    expected = entropic_affinities(Dataset.from_array(plain), 10.0)
-    np.testing.assert_allclose(found, expected, atol=1e-10)
-
-
 @every_rank_count
 @pytest.mark.parametrize("graph", ["dense", "sparse"])
 def test_affinities_are_symmetric_sum_to_one_and_do_not_depend_on_the_ranks(comm, graph):
@@ -115,11 +92,6 @@ def test_transposition_over_ranks_is_exact_for_uneven_and_empty_blocks(comm):
 def test_a_perplexity_that_so_few_points_cannot_have_is_refused(rows, perplexity, words):
     with pytest.raises(InputError, match=words):
         entropic_affinities(digits(MPI.COMM_SELF, rows), perplexity)
-
-
-def test_fewer_points_than_neighbors_are_used_all():
-    weights = entropic_affinities(digits(MPI.COMM_SELF, 20), 10.0, "sparse")
-    assert (np.diff(weights.indptr) == 19).all()
 
 
 @every_rank_count
@@ -177,19 +149,6 @@ def test_components_are_tied_together_and_a_connected_graph_is_left_alone(comm, 
     assert not whole.diagonal().any()
     assert tied_together(data.layout, tied)[1] == 1
     assert whole[:12, 12:].sum() > 1e-3
-
-
-@pytest.mark.ranks(1, 2, 3)
-def test_groups_that_hardly_anything_holds_together_are_tied_too(comm):
-    apart = np.random.default_rng(0).normal(size=(60, 3))
-    apart[:20] += 5.0
-    data = Dataset.from_array(apart, comm=comm)
-    weights = entropic_affinities(data, 8.0, "dense")
-    across = data.layout.gather_rows(weights)[:20, 20:].sum()
-    assert 1e-12 < across < 1e-4
-    assert tied_together(data.layout, weights)[1] == 2
-    wide = entropic_affinities(data, 30.0, "dense")  # more neighbors than the group has points
-    assert tied_together(data.layout, wide)[1] == 1
 
 
 @pytest.mark.ranks(1, 2)

@@ -8,10 +8,8 @@ import pytest
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
 from thalweg.parallel import Layout
-from thalweg.parallel.traffic import phases
 from thalweg_embedding.affinities import approximate_neighbors as module
 from thalweg_embedding.affinities.approximate_neighbors import approximate_neighbors
-from thalweg_embedding.affinities.coarse_cells import CoarseCells
 
 
 def data(layout, clusters=30):
@@ -104,19 +102,3 @@ def test_rows_that_lie_unevenly_are_searched_exactly_and_said_to_be(comm, monkey
     found = approximate_neighbors(layout, values, 4)
     assert "unevenly" in found.exact_because
     np.testing.assert_array_equal(found.indices, nearest_neighbors(layout, values, 4)[0])
-
-
-@pytest.mark.ranks(2, 3)
-def test_rows_that_lie_by_the_cells_stay_where_they_are(comm, monkeypatch):
-    monkeypatch.setattr(module, "FEW_ROWS", 300)
-    layout = Layout(comm, 2_000, 10)
-    values = data(layout)
-    cells = CoarseCells.of(layout, values)
-    places = cells.relocation(layout, values)
-    there = places.forward(values)
-    before = phases()["other"].bytes
-    found = approximate_neighbors(places.layout, there, 15, cells=cells)
-    sent = phases()["other"].bytes - before
-    assert found.recall > 0.97
-    copies = 2 * there.nbytes + 40 * len(there) * 2  # values, numbers and cells of copies at most
-    assert sent <= copies + 2**20

@@ -20,32 +20,6 @@ def test_coarse_cells_share_rows_out_and_keep_near_ones_together(comm):
     assert ((parts > 0).sum(axis=0) == 1).sum() >= 8 - comm.size
 
 
-@pytest.mark.ranks(1, 2, 3)
-def test_centers_are_those_of_k_means_though_no_rank_has_the_sample(comm, monkeypatch):
-    held = []
-    nearest = coarse_cells._nearest
-
-    def noting(values, centers, most):
-        held.append(len(values))
-        return nearest(values, centers, most)
-
-    monkeypatch.setattr(coarse_cells, "_nearest", noting)
-    layout = Layout(comm, 3_000, 3)
-    values = layout.random_normal(0)
-    found = coarse_cells._centers(layout, values, seed=1)
-    count = coarse_cells.CELLS * comm.size
-    drawn = np.linspace(0, layout.rows - 1, coarse_cells.SAMPLED * count).astype(int)
-    assert max(held) <= len(drawn) / comm.size + 1
-    sample = layout.gather_rows(values)[drawn]
-    centers = sample[np.sort(np.random.default_rng(1).choice(len(drawn), count, replace=False))]
-    for _ in range(10):
-        cell = ((sample[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
-        centers = np.array([sample[cell == each].mean(axis=0) for each in range(count)])
-    np.testing.assert_allclose(found, centers, atol=1e-5)
-    for again in (comm.bcast(found), coarse_cells._centers(layout, values, seed=1)):
-        np.testing.assert_array_equal(found, again)
-
-
 @pytest.mark.parametrize("heavy", range(6))
 @pytest.mark.parametrize("ranks", [2, 3, 5, 6])
 def test_each_rank_gets_a_cell_wherever_the_rows_are(heavy, ranks):

@@ -1,4 +1,4 @@
-"""Gradients, Hessian products and diagonals of every objective against differences."""
+"""Derivatives of every objective against differences, on any number of ranks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 
 from thalweg.data import Dataset
 from thalweg.parallel import MPI
+from thalweg.testing import check_capabilities, check_gradient
 from thalweg_embedding import objectives
 from thalweg_embedding.pacmap import pacmap
 
@@ -53,64 +54,25 @@ def build(name, comm, **options):
     return BUILDERS[name](data, comm, **chosen)
 
 
-def central_difference(function, x, direction, step=1e-5):
-    return (function(x + step * direction) - function(x - step * direction)) / (2 * step)
-
-
 @every_rank_count
 @every_case
-def test_gradient_agrees_with_differences_of_the_value(comm, name, graph, dimensions):
+def test_gradient_and_capabilities_are_what_they_say(comm, name, graph, dimensions):
     objective = build(name, comm, graph=graph, dimensions=dimensions)
     x = objective.initial_point(0)
-    direction = objective.layout.random_normal(1)
-    value, gradient = objective.value_and_gradient(x)
-    assert objective.value(x) == pytest.approx(value, rel=1e-13)
-    expected = central_difference(objective.value, x, direction)
-    assert objective.layout.dot(gradient, direction) == pytest.approx(expected, rel=1e-6)
-
-
-@every_rank_count
-@every_case
-def test_hessian_product_agrees_with_differences_of_the_gradient(comm, name, graph, dimensions):
-    objective = build(name, comm, graph=graph, dimensions=dimensions)
-    x = objective.initial_point(0)
-    direction = objective.layout.random_normal(1)
-    product = objective.hessian_product(x, direction)
-    expected = central_difference(
-        lambda point: objective.value_and_gradient(point)[1], x, direction, 1e-6
-    )
-    scale = np.abs(objective.layout.gather_rows(product)).max()
-    np.testing.assert_allclose(product, expected, atol=1e-6 * scale)
+    check_gradient(objective, x)
+    checked = {"Hessian product", "Hessian diagonal", "attractive Laplacian"}
+    assert {*checked, "block-diagonal repulsive Hessian"} <= set(check_capabilities(objective, x))
 
 
 @every_rank_count
 @every_objective
-def test_hessian_diagonal_is_the_diagonal_of_the_hessian(comm, name):
-    objective = build(name, comm)
-    x = objective.initial_point(0)
-    layout = objective.layout
-    whole = layout.gather_rows(objective.hessian_diagonal(x))
-    for index in (0, 7, 60, 121):
-        row, column = divmod(index, layout.columns)
-        unit = np.zeros(layout.shape)
-        unit[layout.own(np.array([row])), column] = 1.0
-        found = layout.dot(unit, objective.hessian_product(x, unit))
-        assert found == pytest.approx(whole[row, column], rel=1e-10)
-
-
-@every_rank_count
-@every_objective
-def test_convex_blocks_are_symmetric_semidefinite_and_have_the_diagonal_they_say(comm, name):
+def test_convex_blocks_are_laplacians_and_have_the_diagonal_they_say(comm, name):
     objective = build(name, comm)
     layout = objective.layout
     x = objective.initial_point(0)
-    first, second = (layout.random_normal(seed) for seed in (1, 2))
-    image, other = (objective.repulsive_product(x, moves) for moves in (first, second))
-    assert layout.dot(image, second) == pytest.approx(layout.dot(other, first), rel=1e-10)
-    assert layout.dot(image, first) > 0.0
-    image = objective.repulsive_product(x, np.ones(layout.shape))
-    # A Laplacian: constants are its null space.
-    assert layout.norm(image) <= 1e-12 * layout.norm(other)
+    constant, other = np.ones(layout.shape), layout.random_normal(2)
+    images = [objective.repulsive_product(x, moves) for moves in (constant, other)]
+    assert layout.norm(images[0]) <= 1e-12 * layout.norm(images[1])
     diagonal = layout.gather_rows(objective.partial_hessian_diagonal(x))
     unit = np.zeros(layout.shape)
     if comm.rank == 0:
@@ -137,11 +99,7 @@ def test_gradient_is_the_same_at_any_number_of_ranks(comm, name, graph):
 @every_objective
 def test_gradients_of_far_apart_points_agree_with_differences(comm, name):
     objective = build(name, comm, init_scale=1e3)
-    x = objective.initial_point(0)
-    _, gradient = objective.value_and_gradient(x)
-    direction = objective.layout.random_normal(1)
-    difference = central_difference(objective.value, x, direction, 1e-2)
-    assert objective.layout.dot(gradient, direction) == pytest.approx(difference, rel=1e-5)
+    check_gradient(objective, objective.initial_point(0), tolerance=1e-5)
 
 
 @every_objective

@@ -24,6 +24,7 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import Layout
 from thalweg.result import Status
+from thalweg.testing import check_gradient
 from thalweg_embedding import LaplacianEigenmaps, LocallyLinearEmbedding
 from thalweg_embedding.eigenmaps import eigen_solver, neighbor_graph
 from thalweg_embedding.eigenmaps.eigen_solver import Eigen
@@ -72,14 +73,6 @@ def test_eigenvectors_are_those_of_a_dense_solver(comm, name, method, points):
     assert not any("residual" in note for note in result.notes)
 
 
-@every_method
-def test_few_points_have_eigenvectors_by_every_method(comm, method):
-    objective = laplacian_eigenmaps(roll(comm, 40), comm)
-    found = thalweg.minimize(objective, solver="eigen", method=method)
-    wanted = scipy.linalg.eigvalsh(objective.matrix.toarray())[1:3]
-    assert found.objective == pytest.approx(2.0 * wanted.sum(), rel=1e-9)
-
-
 @pytest.mark.ranks(1, 2)
 @every_method
 def test_a_large_residual_is_no_convergence(comm, method, monkeypatch):
@@ -94,16 +87,6 @@ def test_a_large_residual_is_no_convergence(comm, method, monkeypatch):
     result = thalweg.minimize(objective, solver="eigen", method=method)
     assert result.status is Status.TARGET_NOT_REACHED
     assert "times the residual that tolerance = 1e-09 allows" in result.notes[-1]
-
-
-@pytest.mark.ranks(1, 2)
-def test_rows_that_equal_others_leave_a_map_open_and_a_note_says_so(comm):
-    points = np.repeat(np.random.default_rng(5).normal(size=(40, 4)), 3, axis=0)
-    copies = locally_linear_embedding(Dataset.from_array(points, comm=comm), comm, n_neighbors=3)
-    result = thalweg.minimize(copies, solver="eigen", method="dense")
-    assert any("other maps are as good as this one" in note for note in result.notes)
-    single = thalweg.minimize(locally_linear_embedding(roll(comm), comm), solver="eigen")
-    assert not any("as good" in note for note in single.notes)
 
 
 @pytest.mark.ranks(1, 2)
@@ -145,21 +128,7 @@ def test_the_matrix_has_the_same_bits_each_time(comm):
 @every_problem
 def test_gradient_agrees_with_differences(comm, name):
     objective = BUILDERS[name](roll(comm, 60), comm)
-    x = objective.initial_point(0)
-    direction = objective.layout.random_normal(1)
-    _, gradient = objective.value_and_gradient(x)
-    ahead, behind = (objective.value(x + step * direction) for step in (1e-5, -1e-5))
-    found = objective.layout.dot(gradient, direction)
-    assert found == pytest.approx((ahead - behind) / 2e-5, rel=1e-6)
-
-
-def test_a_descent_solver_finds_the_same_span(comm):
-    objective = laplacian_eigenmaps(roll(comm, 80), comm)
-    least = thalweg.minimize(objective, solver="eigen").objective
-    descended = thalweg.minimize(
-        objective, solver="lbfgs", preconditioner="identity", iterations=1000, decrease=1e-14
-    )
-    assert descended.objective == pytest.approx(least, rel=1e-4)
+    check_gradient(objective, objective.initial_point(0))
 
 
 def test_lle_agrees_with_scikit_learn():
@@ -168,14 +137,6 @@ def test_lle_agrees_with_scikit_learn():
     theirs = Reference(n_neighbors=12, eigen_solver="dense").fit_transform(points)
     overlap = np.abs(np.linalg.svd(ours.T @ theirs)[1])
     np.testing.assert_allclose(overlap, 1.0, atol=1e-5)
-
-
-def test_eigenmaps_separate_two_kinds_of_digits():
-    digits = load_digits(n_class=2)
-    found = LaplacianEigenmaps(n_components=1, n_neighbors=30).fit_transform(digits.data)
-    median = np.sort(found[:, 0])[np.sum(digits.target == 0)]
-    agreement = np.mean((found[:, 0] >= median) == digits.target)
-    assert max(agreement, 1 - agreement) > 0.95
 
 
 def clusters(comm, rows, count=2):
@@ -230,22 +191,6 @@ def test_memory_of_clusters_grows_with_the_points(comm, name):
     assert peak < 2**27  # bytes; all local Gram matrices of half the points as neighbors: 30 GB
 
 
-def test_local_weights_do_not_depend_on_the_blocks(comm, monkeypatch):
-    points = clusters(comm, 80)
-    whole = locally_linear_embedding(points, comm).matrix.toarray()
-    monkeypatch.setattr(neighbor_graph, "BLOCK", 500)
-    np.testing.assert_allclose(
-        locally_linear_embedding(points, comm).matrix.toarray(), whole, atol=1e-12
-    )
-
-
-@every_problem
-def test_a_connected_graph_is_left_as_it_is_and_nothing_is_said(comm, name, caplog):
-    objective = BUILDERS[name](roll(comm, 60), comm, n_neighbors=9)
-    assert thalweg.minimize(objective, solver="eigen").metrics["components"] == 1
-    assert not caplog.records
-
-
 @pytest.mark.ranks(1, 2)
 @every_problem
 @pytest.mark.parametrize("count", [0, 20, 100])
@@ -260,22 +205,6 @@ def test_given_weights_in_pieces_are_refused(comm):
         laplacian_eigenmaps(Dataset.from_array(weights), comm, affinity="precomputed")
     assert "connect the pieces" in str(refusal.value)
     assert "perplexity" not in str(refusal.value)
-
-
-def test_weights_of_points_to_themselves_are_refused_in_plain_words(comm):
-    weights = np.ones((5, 5))
-    with pytest.raises(InputError, match="set the weight of each point to itself to zero"):
-        laplacian_eigenmaps(Dataset.from_array(weights), comm, affinity="precomputed")
-
-
-@pytest.mark.ranks(2, 3)
-def test_the_solution_is_this_ranks_rows_of_the_map(comm):
-    points = load_digits().data[:60]
-    objective = laplacian_eigenmaps(Dataset.from_array(points, comm=comm), comm)
-    start = objective.initial_point(0)
-    found = objective.solution(start)
-    assert found.shape == (objective.layout.local_rows, 2)
-    np.testing.assert_array_equal(found, objective.solution(start))
 
 
 EXTENDED = {

@@ -32,14 +32,6 @@ def test_a_mesh_gives_the_sums_within_and_beyond(function, dimensions, monkeypat
     np.testing.assert_array_equal([s[0] for _, s in alone], slopes[[0, 30, 79]])
 
 
-def test_few_points_and_maps_too_wide_for_a_mesh_are_summed(monkeypatch):
-    points = np.random.default_rng(0).standard_normal((50, 2))
-    assert FixedField(STUDENT, points)._box is None
-    monkeypatch.setattr(fixed_field, "FIXED_ROWS", 10)
-    assert FixedField(STUDENT, points)._box is not None
-    assert FixedField(STUDENT, 1e6 * points)._box is None
-
-
 def test_new_points_rest_where_all_sums_say(monkeypatch):
     generator = np.random.default_rng(0)
     points = generator.standard_normal((330, 4)) + 6.0 * (np.arange(330) % 3)[:, None]

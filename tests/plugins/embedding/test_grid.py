@@ -9,12 +9,11 @@ from numba.core.dispatcher import Dispatcher
 from thalweg.errors import InputError
 from thalweg.parallel import Layout
 from thalweg_embedding import PairFunction
-from thalweg_embedding.defaults import EXACT_COST, PAIR_COST
+from thalweg_embedding.defaults import PAIR_COST
 from thalweg_embedding.pairs import boxes
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.cells import Cells
 from thalweg_embedding.pairs.choice import repulsive_sum
-from thalweg_embedding.pairs.decomposition import RowDecomposition
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid_pairs import GridPairs
 from thalweg_embedding.pairs.mesh import Mesh
@@ -84,30 +83,11 @@ def test_three_dimensions(comm):
     assert max(of_total, of_slopes) < 1e-2
 
 
-def test_points_far_apart_are_summed_exactly(comm):
-    layout = Layout(comm, 50, 2)
-    of_total, of_slopes = errors(layout, GAUSSIAN, 1e-3, layout.random_normal(0, 40.0))
-    assert max(of_total, of_slopes) < 1e-12
-
-
-def test_a_rank_without_points_takes_part(comm):
-    layout = Layout(comm, 1, 2)
-    total, slopes = GridPairs(layout, STUDENT).total_and_slopes(np.zeros(layout.shape))
-    assert total == 0.0
-    assert not slopes.any()
-
-
 def test_more_than_three_dimensions_and_unequal_weights_are_refused(comm):
     with pytest.raises(InputError, match="1 to 3 dimensions"):
         GridPairs(Layout(comm, 10, 4), STUDENT)
     with pytest.raises(InputError, match="equal repulsive weights"):
         repulsive_sum(Layout(comm, 10, 2), STUDENT, np.ones((10, 10)), "grid")
-
-
-def test_the_choice_goes_by_points_and_dimensions(comm):
-    assert isinstance(repulsive_sum(Layout(comm, 100, 2), STUDENT), AllPairs)
-    assert isinstance(repulsive_sum(Layout(comm, 2_000, 2), STUDENT), GridPairs)
-    assert isinstance(repulsive_sum(Layout(comm, 10_000, 3), STUDENT), AllPairs)
 
 
 @pytest.mark.ranks(1, 3)
@@ -205,20 +185,3 @@ def test_a_gaussian_has_its_bandwidth():
 def test_a_wide_map_takes_a_cut_and_a_small_one_none():
     assert chosen(70_000, 12.0)[0].radius == 0.0
     assert chosen(70_000, 2000.0)[0].radius > 1.0
-
-
-@pytest.mark.parametrize("extent", [1e3, 1e5])
-def test_a_map_of_any_width_has_a_box_that_is_not_too_large(extent):
-    split, cost = chosen(1_000_000, extent, 1e-3)
-    assert boxes.modes_of(split.band, extent, 2) <= boxes.MAX_MODES
-    assert cost < 0.01 * EXACT_COST * 1e12
-
-
-def test_cost_hardly_grows_with_the_extent():
-    assert chosen(70_000, 2000.0)[1] < 2.0 * chosen(70_000, 200.0)[1]
-
-
-def test_the_density_is_that_around_points(comm):
-    points = np.random.default_rng(0).uniform(0, 100, (200_000, 2))
-    held = RowDecomposition(Layout(comm, 200_000, 2), points, np.full(2, 50.0), 100.0)
-    assert held.density() == pytest.approx(20.0, rel=0.1)

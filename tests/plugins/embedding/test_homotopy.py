@@ -43,14 +43,3 @@ def test_a_run_through_a_collapsed_stage_resumes_to_the_bit(comm, tmp_path):
     followed(comm, "lbfgs", "spectral", iterations=25, checkpoint=tmp_path)
     resumed = followed(comm, "lbfgs", "spectral", iterations=60, checkpoint=tmp_path, resume=True)
     np.testing.assert_array_equal(resumed.x, whole.x)
-
-
-def test_the_spectral_direction_needs_far_fewer_evaluations_than_the_papers_gradient_descent(comm):
-    authors = {"growth": 1.0, "first_step": 1.0, "armijo": 0.1}
-    whole = {"points": 90, "stages": 12, "most": 1000, "iterations": 12_000, "decrease": 1e-6}
-    plain = followed(comm, "gradient-descent", "identity", **whole, **authors)
-    same = followed(comm, "gradient-descent", "spectral", **whole, **authors)
-    best = followed(comm, "lbfgs", "spectral", **whole)
-    assert best.objective < plain.objective
-    assert 5 * same.evaluations < plain.evaluations
-    assert 20 * best.evaluations < plain.evaluations

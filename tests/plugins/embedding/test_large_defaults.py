@@ -20,9 +20,8 @@ from thalweg_embedding.families import (
     largevis,
     student_sne,
 )
-from thalweg_embedding.objectives import elastic_embedding, t_sne
+from thalweg_embedding.objectives import t_sne
 from thalweg_embedding.stages import exaggerated_stages
-from thalweg_embedding.start import principal_components
 
 
 def test_only_many_points_under_a_logarithm_are_exaggerated():
@@ -81,15 +80,6 @@ def test_only_maps_of_many_terms_have_several_threads(rows, repulsion, threads):
     assert (objective.terms >= MANY_TERMS) == threads
 
 
-def test_points_do_not_start_at_one_place_beside_an_outlier(comm):
-    points = np.random.default_rng(0).normal(size=(200, 5))
-    points[-1] = 1e6
-    data = Dataset.from_array(points, comm=comm)
-    start = principal_components(data, 2, 1.0)
-    places = data.layout.gather_rows(start)[:-1]
-    assert places.std(axis=0).min() > 0.3
-
-
 @pytest.mark.parametrize(("init", "deviation"), [("random", 0.1), ("pca", 1.0)])
 def test_a_large_map_starts_wide_enough_for_its_forces_to_show(comm, init, deviation):
     values = np.random.default_rng(0).standard_normal((MANY_ROWS, 3))
@@ -98,15 +88,6 @@ def test_a_large_map_starts_wide_enough_for_its_forces_to_show(comm, init, devia
     start = objective.initial_point(0)
     deviations = start.std(axis=0)
     assert deviations.max() == pytest.approx(deviation, rel=0.05)
-
-
-def test_an_elastic_embedding_starts_small_however_many_points(comm):
-    values = np.random.default_rng(0).standard_normal((MANY_ROWS, 3))
-    objective = elastic_embedding(
-        Dataset.from_array(values), comm, perplexity=3.0, graph="sparse", repulsion="exact"
-    )
-    start = objective.initial_point(0)
-    assert start.std() == pytest.approx(1e-2, rel=0.05)
 
 
 @pytest.mark.parametrize("kind", [TSNE, SymmetricSNE, UMAP, LargeVis, NegTSNE, PaCMAP])

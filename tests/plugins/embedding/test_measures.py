@@ -71,12 +71,3 @@ def test_the_metric_reports_what_has_a_meaning(comm):
     labels = np.zeros((dataset.layout.local_rows, 1), dtype=int)
     assert embedding_quality(labels, dataset, comm) == {}
     assert embedding_quality(np.full((dataset.layout.local_rows, 2), np.nan), dataset, comm) == {}
-
-
-@pytest.mark.ranks(1, 4)
-def test_more_ranks_than_rows_are_measured_too(comm):
-    values = np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 0.0]])
-    layout = Layout(comm, 3, 2)
-    dataset = Dataset(layout.local(values), layout, layout.local(np.array([0, 0, 1])))
-    found = embedding_quality(layout.local(values), dataset, comm)
-    assert found == {"neighbor_preservation": 1.0, "nearest_neighbor_error": pytest.approx(1 / 3)}

@@ -17,7 +17,7 @@ from sklearn.neighbors import kneighbors_graph
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.numerics import principal_components
-from thalweg_embedding import TSNE, ElasticEmbedding
+from thalweg_embedding import TSNE
 from thalweg_embedding.affinities import distances
 from thalweg_embedding.affinities.affinities_from_data import affinities_of
 from thalweg_embedding.affinities.distances import SparseDataset, nearest_by
@@ -93,19 +93,6 @@ def test_other_metrics_come_from_pynndescent(descent):
         nearest_by(Dataset.from_array(positive), 5, "hellinger")
 
 
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [
-        ({"perplexities": []}, "at least one number"),
-        ({"init": [["a", "b"]] * 120}, "init must be a string or an array of numbers"),
-        ({"affinity": "precomputed", "metric": "precomputed"}, "no meaning where the data are"),
-    ],
-)
-def test_parameters_that_make_no_sense_are_refused(parameters, words):
-    with pytest.raises(InputError, match=words):
-        TSNE(**parameters).fit(cdist(POINTS, POINTS))
-
-
 @pytest.mark.parametrize("metric", ["precomputed", "neighbors"])
 def test_precomputed_distances_give_the_map_of_the_points(metric):
     chosen = {"perplexity": 8.0, "init": "random", "random_state": 0, "max_iter": 15}
@@ -136,15 +123,6 @@ def test_new_points_are_placed_by_the_metric(metric):
         fitted.transform(POINTS[:2])
 
 
-def test_a_sparse_matrix_is_embedded_as_its_dense_rows_are():
-    sparse = scipy.sparse.csr_matrix(POINTS)
-    chosen = {"perplexity": 8.0, "metric": "cosine", "random_state": 0, "max_iter": 15}
-    fitted = TSNE(**chosen).fit(sparse)
-    expected = TSNE(**chosen).fit_transform(POINTS)
-    np.testing.assert_allclose(fitted.embedding_, expected, atol=1e-3 * np.abs(expected).max())
-    np.testing.assert_array_equal(fitted.transform(sparse[:5]), fitted.embedding_[:5])
-
-
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("metric", ["cosine", "correlation"])
 @pytest.mark.parametrize("sparse", [False, True])
@@ -164,16 +142,6 @@ def test_rows_without_a_direction_are_orthogonal_to_all_others(comm, metric, spa
     for row, place in zip(distances, range(data.layout.start, data.layout.stop), strict=True):
         apart = alone if place < 20 else ~alone
         np.testing.assert_allclose(row[apart], 1.0, atol=1e-6)
-
-
-def test_an_empty_text_stops_neither_fit_nor_transform():
-    texts = scipy.sparse.csr_matrix(np.vstack([POINTS[:60], 0 * POINTS[:1]]))
-    model = TSNE(perplexity=5, metric="cosine", max_iter=15, tol=0.5).fit(texts)
-    assert any("1 of the rows is zero" in note for note in model.notes_)
-    new = scipy.sparse.vstack([texts[:1], 0 * texts[:1]]).tocsr()
-    assert np.isfinite(model.transform(new)).all()
-    full = TSNE(perplexity=5, metric="cosine", max_iter=15, tol=0.5).fit(texts[:60])
-    assert np.isfinite(full.transform(new)).all()
 
 
 @pytest.mark.ranks(1, 2)
@@ -224,14 +192,3 @@ def test_a_perplexity_that_the_given_distances_cannot_have_is_said():
     assert sentences[0].endswith("the perplexity is 9")
     affinities_of(found, perplexity=5, metric="precomputed", note=sentences.append)
     assert len(sentences) == 1
-
-
-def test_repulsion_by_squared_distances_needs_euclidean_rows():
-    options = {"repulsive_weights": "squared-distances", "max_iter": 1}
-    for data, more in (
-        (scipy.sparse.csr_matrix(POINTS), {}),
-        (cdist(POINTS, POINTS), {"metric": "precomputed"}),
-        (POINTS, {"metric": "cosine"}),
-    ):
-        with pytest.raises(InputError, match="Euclidean ones of dense rows"):
-            ElasticEmbedding(**options, **more).fit(data)

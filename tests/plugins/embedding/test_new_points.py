@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 import scipy.sparse
@@ -82,17 +80,6 @@ def test_places_are_continuous_on_ranks_and_by_a_mesh(comm, sparse):
         np.testing.assert_allclose(found, whole[chosen], atol=most * np.ptp(whole))
 
 
-def test_duplicates_have_one_place_that_depends_continuously_on_the_point():
-    points = POINTS[:120].copy()
-    points[1:3] = points[0]
-    model = TSNE(random_state=0, max_iter=30).fit(points)
-    exact = model.transform(points[:1])
-    assert np.ptp(model.embedding_[:3], axis=0).max() < 0.5 * apart(model.embedding_[3:])
-    np.testing.assert_allclose(exact[0], model.embedding_[:3].mean(axis=0), atol=0.02)
-    moved = model.transform(shifted(points[:1], 1e-6))
-    np.testing.assert_allclose(moved, exact, atol=1e-4)
-
-
 @pytest.mark.parametrize("kind", [TSNE, UMAP])
 @pytest.mark.parametrize("noise", [0.5, None])
 def test_a_place_minimizes_the_documented_sum(kind, noise):
@@ -132,23 +119,6 @@ def test_a_place_minimizes_the_documented_sum(kind, noise):
         assert (value(found + step * away) > lowest).all()
 
 
-@pytest.mark.parametrize("kind", [TSNE, PaCMAP])
-def test_places_do_not_depend_on_the_batch(kind):
-    model = kind(random_state=0, max_iter=20).fit(POINTS[:100])
-    together = model.transform(POINTS[100:700])
-    placed = dataclasses.replace(model._placed)
-    alone = np.vstack([placed.place(POINTS[row : row + 1]) for row in (100, 650, 699)])
-    np.testing.assert_allclose(together[[0, 550, 599]], alone, rtol=1e-9, atol=1e-9)
-
-
-def test_a_map_that_grows_keeps_the_points_of_a_buffer_that_is_used_again():
-    buffer = POINTS[:100].copy()
-    model = ElasticEmbedding(max_iter=20, random_state=0).partial_fit(buffer)
-    place = model.transform(POINTS[:1])
-    buffer[:] = POINTS[100:200]
-    np.testing.assert_array_equal(model.transform(POINTS[:1]), place)
-
-
 def test_weights_that_differ_repel_a_new_point_as_equal_ones_of_their_sum():
     data = Dataset.from_array(np.eye(40))  # all equally far apart, so that the weights are equal
     found = []
@@ -162,13 +132,3 @@ def test_weights_that_differ_repel_a_new_point_as_equal_ones_of_their_sum():
         estimator = ElasticEmbedding(repulsive_weights=weights, perplexity=5.0)
         found.append(repulsion / estimator._pulled_and_pushed(objective)["lambda_"])
     assert found[1] == pytest.approx(found[0], rel=1.5 / 40)  # a row does not repel itself
-
-
-def test_new_points_have_the_perplexities_of_the_map():
-    new = shifted(POINTS[200:220], 1.0)
-    one, same, several = (
-        TSNE(max_iter=30, random_state=0, **given).fit(POINTS[:200]).transform(new)
-        for given in ({"perplexity": 5.0}, {"perplexities": [5.0]}, {"perplexities": [5.0, 60.0]})
-    )
-    np.testing.assert_array_equal(same, one)
-    assert not np.array_equal(several, one)

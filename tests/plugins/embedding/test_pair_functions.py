@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from types import CellType, FunctionType, ModuleType
 
-import numba
 import numpy as np
 import pytest
 import scipy.sparse
@@ -16,8 +13,7 @@ from scipy.spatial.distance import cdist
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout
-from thalweg.parallel.threads import restored_thread_limits
+from thalweg.parallel import Layout
 from thalweg_embedding import Family, PairFunction, embedding
 from thalweg_embedding.pairs.functions import (
     LOGARITHM,
@@ -58,23 +54,6 @@ def test_attraction_in_single_precision_errs_by_what_is_stated(comm):
         assert abs(total - wanted) <= single.relative_error * max(total, graph.sum())
         assert np.abs(found - exact).max() <= 1e-4 * np.abs(exact).max()
         assert single.total(rows) == total
-
-
-def test_attraction_in_single_precision_does_not_depend_on_threads():
-    most = numba.config.NUMBA_NUM_THREADS
-    if most < 2:
-        pytest.skip("one thread alone")
-    graph = scipy.sparse.random(300, 300, 0.1, random_state=0, format="csr")
-    layout = Layout(MPI.COMM_SELF, 300, 2)
-    pairs = NeighborPairs(layout, LOGARITHM, (graph + graph.T).tocsr(), single=True)
-    rows = layout.random_normal(0, 1.0)
-    found = []
-    with restored_thread_limits():
-        for count in (1, most):
-            numba.set_num_threads(count)
-            total, slopes = pairs.total_and_slopes(rows)
-            found.append((total, slopes.tobytes()))
-    assert found[0] == found[1]
 
 
 def test_wrong_derivatives_are_refused():
@@ -126,17 +105,3 @@ def test_compiled_code_is_known_by_the_constants_it_was_compiled_with():
     assert second != first
     names["table"] = np.where(np.arange(2000) == 1000, 0.0, np.arange(2000.0))
     assert key() != second
-
-
-def test_a_near_part_has_the_same_key_in_every_process():
-    # The key names compiled code in the cache: another one would compile again in each process.
-    from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
-    from thalweg_embedding.pairs.split import near_function
-
-    script = (
-        "from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT\n"
-        "from thalweg_embedding.pairs.split import near_function\n"
-        "print(*(near_function(f, True).key for f in (GAUSSIAN, STUDENT)))"
-    )
-    elsewhere = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert elsewhere.stdout.split() == [near_function(f, True).key for f in (GAUSSIAN, STUDENT)]

@@ -16,9 +16,6 @@ from thalweg_embedding.preconditioners.partial_hessian import PartialHessian
 from thalweg_embedding.preconditioners.sparsify import strongest
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 
-#: TAO's types that take no preconditioner of ours.
-PLAIN = ("cg", "bncg", "bqnls", "bqnkls", "bqnktr", "bqnktl")
-
 every_rank_count = pytest.mark.ranks(1, 2, 3)
 
 
@@ -111,19 +108,6 @@ def test_partial_hessian_solves_with_attraction_and_repulsion(comm):
         np.testing.assert_allclose(image, given, atol=1e-6 * np.abs(given).max())
 
 
-def test_partial_hessian_starts_from_its_previous_solution(comm):
-    objective = elastic(comm)
-    x = objective.initial_point(0)
-    preconditioner = PartialHessian(inner_iterations=1, inner="none")
-    preconditioner.setup(objective, x)
-    residual = objective.layout.random_normal(1)
-    first, kept = preconditioner.apply(residual), preconditioner.state()
-    second = preconditioner.apply(residual)
-    preconditioner.restore(kept)
-    np.testing.assert_array_equal(preconditioner.apply(residual), second)
-    assert (second != first).any()
-
-
 @every_rank_count
 def test_hessian_diagonal_is_positive_and_contains_the_degrees(comm):
     objective = elastic(comm)
@@ -173,24 +157,3 @@ def test_pieces_of_a_graph_are_embedded_by_finite_steps(comm):
     assert result.objective < result.trace["objective"][0] - 1.0
     for piece in (slice(60), slice(60, 120)):
         assert map_quality(points[piece], result.x[piece])["recall"] > 0.5
-
-
-def test_pieces_between_which_hardly_anything_attracts_count_as_pieces():
-    points = load_digits().data[:60].copy()
-    points[30:] += 20.0  # affinities of 1e-40 are not zero
-    data = Dataset.from_array(points)
-    objective = objectives.elastic_embedding(data, data.comm)
-    fixed_point, spectral = (
-        thalweg.minimize(objective, preconditioner=name, iterations=200)
-        for name in ("fixed-point", "spectral")
-    )
-    assert spectral.objective < 1.1 * fixed_point.objective
-    assert np.ptp(spectral.x) < 100.0
-
-
-@pytest.mark.petsc
-@pytest.mark.parametrize("kind", PLAIN)
-def test_tao_types_without_a_place_for_it_run_by_default(comm, kind):
-    objective = elastic(comm, rows=40)
-    result = thalweg.minimize(objective, solver=f"tao:{kind}", iterations=5)
-    assert result.objective < result.trace["objective"][0]

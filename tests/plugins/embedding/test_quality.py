@@ -32,18 +32,6 @@ def test_the_leading_axes_keep_more_than_random_places(comm):
     assert good == pytest.approx(alone, rel=1e-12)
 
 
-def test_sizes_are_in_map_units_and_centers_need_no_classes():
-    points, _ = clusters()
-    places = points[:, :2]
-    small, large = map_quality(points, places), map_quality(points, 3.0 * places + 500.0)
-    for name in ("widest_side", "nearest_distance"):
-        assert large[name] == pytest.approx(3.0 * small[name])
-    for name in ("recall", "center_correlation"):
-        assert large[name] == pytest.approx(small[name])
-    assert "accuracy" not in small
-    assert small["center_correlation"] > 0.5
-
-
 def test_points_that_all_coincide_have_a_quality_too():
     places = np.random.default_rng(0).normal(size=(40, 2))
     facts = map_quality(np.ones((40, 3)), places, neighbors=15)

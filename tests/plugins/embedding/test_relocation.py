@@ -10,7 +10,7 @@ from thalweg.data import Dataset
 from thalweg.driver.identity import objective_identity
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.traffic import phases
-from thalweg_embedding import T_SNE, TSNE, embedding
+from thalweg_embedding import T_SNE, embedding
 from thalweg_embedding.affinities.affinities_from_data import affinities_of
 from thalweg_embedding.pairs import decomposition
 from thalweg_embedding.preconditioners.diagonal import FixedPoint
@@ -126,25 +126,6 @@ def test_duplicates_have_edges_in_the_term_of_densities(comm):
     assert counts.min(initial=12) >= 12  # 3 x perplexity, the two copies of a point among them
     near = np.sort(made.squared.data)[: 2 * len(counts)]
     assert near.max(initial=0.0) < 1e-300
-
-
-@pytest.mark.ranks(2, 3)
-def test_affinities_of_an_estimator_are_of_the_rows_as_given(comm):
-    settings = {"perplexity": 6.0, "graph": "sparse", "max_iter": 2, "random_state": 0}
-    fitted = TSNE(**settings).fit(a_band(comm, 300))
-    alone = TSNE(**settings).fit(a_band(MPI.COMM_SELF, 300))
-    rows = Layout(comm, 300, 2)
-    wanted = scipy.sparse.csr_matrix(alone.affinities_)[rows.start : rows.stop]
-    assert fitted.affinities_.shape == (rows.local_rows, 300)
-    assert abs(fitted.affinities_ - wanted).max() < 1e-12
-
-
-@pytest.mark.ranks(2, 3)
-def test_rows_stay_where_cells_would_crowd_one_rank(comm):
-    values = np.zeros((400, 3))
-    values[:40] = np.random.default_rng(0).standard_normal((40, 3))
-    data = Dataset.from_array(values, comm=comm)
-    assert affinities_of(data, "uniform", n_neighbors=5, relocate=True).places is None
 
 
 @pytest.mark.ranks(1, 2, 3)

@@ -9,7 +9,7 @@ from scipy.spatial import cKDTree
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.traffic import phases
 from thalweg_embedding.pairs import boxes, decomposition, mesh
-from thalweg_embedding.pairs.cells import Cells, bounding_box
+from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid_pairs import GridPairs
 
@@ -118,26 +118,6 @@ def test_points_in_pencils_are_shared_out_and_the_halo_has_all_that_are_near(
             assert near.sum() == (cKDTree(held.points).query(found)[0] <= radius).sum()
 
 
-@pytest.mark.ranks(4)
-def test_a_rank_has_its_share_of_a_mesh_in_pencils(comm, monkeypatch):
-    monkeypatch.setattr(mesh, "process_grid", lambda ranks, *_: (2, ranks // 2))
-    of_ranks = mesh.Mesh(comm, 3, 20.0, 45.0, 36, mesh.Window.of(1e-2), np.dtype("f4"), True)
-    rows = 20.0 * np.random.default_rng(comm.rank).random((50, 3)) - 10.0
-    cells = Cells.of(rows, np.zeros(3), 4.0, of_ranks.real)
-    reached = of_ranks.reached(cells)
-    before = phases()["other"].bytes
-    modes = of_ranks.modes(reached)
-    sent = phases()["other"].bytes - before
-    size, used, kept, parts = of_ranks.size, of_ranks.used, of_ranks.kept, comm.size // 2
-    part_of_modes = -(-kept // parts)
-    assert modes.shape[0] == size
-    assert modes.size <= size * -(-size // 2) * part_of_modes
-    # Lines of the mesh, and two transpositions of complex numbers.
-    rows_here = -(-used // 2)
-    turned = 8 * rows_here * (-(-used // parts) * kept + size * part_of_modes)
-    assert 0 < sent <= 4 * used * len(reached.routes.rows) + turned
-
-
 @pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("cut", [4.0, 2.0**-4, 2.0**-8])
 def test_the_halo_holds_all_near_pairs_wherever_a_split_cuts(comm, monkeypatch, cut):
@@ -191,15 +171,6 @@ def test_ranks_hold_and_send_their_share_and_density_is_the_same_to_the_bit(comm
         3 * 4 * placed.used**2 * min(1.0, largest) + 3 * 8 * placed.used * placed.kept / comm.size
     )
     assert 0 < sent < 1.5 * (points + fields) + 4_000
-
-
-def test_each_place_is_in_the_pencil_whose_range_has_it():
-    generator = np.random.default_rng(0)
-    cuts = decomposition._Cuts.of(generator.integers(0, 9, (3, 20)), 4)
-    slab, cell = generator.integers(0, 3, 200), generator.integers(0, 20, 200)
-    parts = cuts.part_of(slab, cell + 0.5)
-    first, end = np.array([cuts.range_of(*pencil) for pencil in zip(slab, parts, strict=True)]).T
-    assert ((first <= cell) & (cell < end)).all()
 
 
 def test_maps_of_three_dimensions_are_cut_into_pencils_where_slabs_would_be_thin():

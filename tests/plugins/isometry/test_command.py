@@ -5,11 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.workbench.command.main import main
 from thalweg.workbench.run import compare, plot
-from thalweg_isometry import certify
 
 
 @pytest.fixture
@@ -53,10 +51,6 @@ def test_its_sentence_names_the_pair(certified):
     assert "attained by points" in certified("data.npy", "psi.npy")
 
 
-def test_data_sets_have_names(certified):
-    assert certified("digits", "psi.npy", "--rows", "90", "--json")["n_points"] == 90
-
-
 def test_a_map_that_keeps_every_distance_has_no_worst_pair(certified):
     np.save("same.npy", np.eye(64))
     said = certified("data.npy", "same.npy")
@@ -97,19 +91,9 @@ def test_neighbors_that_the_points_do_not_have_are_refused(certified, neighbors)
     assert f"less than the 90 points, not {neighbors}" in said
 
 
-def test_values_that_cannot_be_squared_are_refused(certified, digits):
-    np.save("huge.npy", digits * 1e200)
-    assert "too large to square" in certified("huge.npy", "psi.npy")
-
-
 def test_files_in_the_other_order_are_refused(certified):
     said = certified("psi.npy", "data.npy")
     assert "the order is: thalweg certify DATA COMPONENTS" in said
-
-
-def test_arguments_in_the_other_order_are_refused(digits):
-    with pytest.raises(InputError, match=r"not ndarray; call certify\(secants, components\)"):
-        certify(digits, digits)
 
 
 def test_a_comparison_draws_the_rank_of_each_method_against_delta(tmp_path, digits):

@@ -13,7 +13,6 @@ from thalweg import Status
 from thalweg.engines.secants.secants import SecantSet
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
-from thalweg_isometry import certify
 from thalweg_isometry.brackets import DeltaBracket, RankBracket, predicted_rank
 from thalweg_isometry.cutting_planes import IDLE_ROUNDS, Cuts, Separation
 from thalweg_isometry.hinge import HingeSearch
@@ -39,11 +38,6 @@ def begun(digits, secants_of):
         return solver, solver.init(objective, objective.initial_point(0))
 
     return run
-
-
-def test_a_cut_is_added_once():
-    cuts = Cuts().added(PAIRS, np.ones(3), 5).added(PAIRS[1:], np.ones(2), 5)
-    np.testing.assert_array_equal(cuts.pairs, PAIRS)
 
 
 def test_a_cut_that_is_long_far_inside_is_dropped_and_one_that_comes_back_stays():
@@ -98,46 +92,6 @@ def test_a_success_that_took_few_iterations_is_followed_by_a_large_step():
     assert HingeSearch().excess(60) > HingeSearch().excess(300) > 0.05
 
 
-@pytest.mark.ranks(1, 3)
-def test_a_subset_holds_every_so_many_points(comm):
-    points = np.random.default_rng(0).standard_normal((101, 6))
-    labels = np.arange(101) % 5
-    layout = Layout(comm, 101, 6)
-    whole = SecantSet(layout.local(points).copy(), layout, labels=labels)
-    part = whole.subset(4)
-    chosen = points[::4]
-    alone = SecantSet(chosen, Layout(MPI.COMM_SELF, 26, 6), labels=labels[::4])
-    components = np.random.default_rng(1).standard_normal((3, 6))
-    scans = [s.scan(components, 0.2, max_pairs=50) for s in (part, alone)]
-    assert scans[0].delta == scans[1].delta
-    np.testing.assert_array_equal(scans[0].pairs, scans[1].pairs)
-    np.testing.assert_array_equal(scans[0].lengths, scans[1].lengths)
-
-
-def test_subsets_quadruple():
-    points = np.random.default_rng(0).standard_normal((24_000, 2))
-    secants = SecantSet(points, Layout(MPI.COMM_SELF, 24_000, 2))
-    separation = Separation(secants, 700, None, 1, 0)
-    assert separation.strides == [32, 16, 4, 1]
-    assert Separation(secants, 0, None, 1, 0).strides == [1]
-
-
-def test_an_attempt_that_meets_its_cuts_is_not_given_up_for_what_scans_find(begun):
-    solver, state = begun(all_below=0, cuts_per_round=20)
-    state = state.in_attempt(excesses=(0.3, 0.3, 0.3, 0.3), excesses_at=(20, 60, 100, 140))
-    assert solver.out_of_reach(state, 400)
-    while state.active_delta > 0.3 or np.isnan(state.active_delta):
-        state = solver.step(state)
-    assert not state.attempt.excesses
-    assert not solver.out_of_reach(state, 400)
-
-
-def test_an_attempt_is_judged_by_what_its_cuts_lack(begun):
-    solver, state = begun(all_below=0, cuts_per_round=20)
-    state, _ = solver.separate(replace(state, active_delta=0.45))
-    assert state.attempt.excesses == (pytest.approx(0.15),)
-
-
 def test_an_attempt_fails_where_all_that_violates_is_a_cut_already(begun):
     """Its method calls them met, and a scan does not: rounds would go on for ever."""
     solver, state = begun(all_below=10**6)
@@ -165,12 +119,6 @@ def test_a_search_over_subsets_ends_with_a_certificate_over_all_secants(comm, so
         return
     plain = solve(points, 0.4, smallest_subset=0)
     assert abs(len(result.solution) - len(plain.solution)) <= 1
-
-
-def test_attempts_that_end_at_their_limit_are_noted(digits, solve):
-    result = solve(digits[:30], 0.05, 4, "nile-pro", limit=30, sweep=10)
-    assert result.status is Status.TARGET_NOT_REACHED
-    assert any("limit of 30 inner iterations" in note for note in result.notes)
 
 
 def test_the_rank_that_failed_is_noted_as_an_observation(digits, solve):
@@ -257,32 +205,3 @@ def test_a_search_that_scans_in_parts_ends_as_one_that_does_not(
     assert parts.iterations > whole.iterations
     assert parts.metrics["delta"] <= 0.4
     assert parts.metrics["rank"] == whole.metrics["rank"]
-
-
-def test_what_a_run_returns_is_not_scanned_again_for_its_certificate(
-    comm, secants_of, true_delta, tmp_path, monkeypatch
-):
-    points = decaying(600)
-    folder = comm.bcast(tmp_path / "checkpoints")
-
-    def run(**options):
-        objective = NearIsometry(secants_of(points, comm), 0.4, None)
-        return thalweg.minimize(
-            objective, solver="hinge-lbfgs", all_below=0, checkpoint=folder, **options
-        )
-
-    def stop(iterate):
-        state = iterate.state
-        rank = len(state.best.psi)
-        if state.attempt.number > 1 and state.attempt.rank < rank:
-            os.kill(os.getpid(), signal.SIGUSR1)
-
-    def without_tiles(secants, psi):
-        monkeypatch.setattr("thalweg.engines.secants.tile_scans.run_on_threads", None)
-        return certify(secants, psi)
-
-    monkeypatch.setattr("thalweg_isometry.objective.certify", without_tiles)
-    assert run(callback=stop).metrics == {}
-    result = run(resume=True)
-    assert result.status is Status.CONVERGED
-    assert abs(result.metrics["delta"] - true_delta(points, result.solution)) < 1e-6

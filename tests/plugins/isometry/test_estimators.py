@@ -8,7 +8,6 @@ import scipy.sparse
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thalweg import Dataset, InputError, Status
@@ -92,25 +91,6 @@ def test_the_certified_delta_holds_for_what_transform_returns(comm, kind, center
     np.testing.assert_allclose(back, images, rtol=1e-7, atol=1e-6)
 
 
-def test_rows_near_the_origin_are_multiplied_alone(digits):
-    fitted = SecantPCA(n_components=5).fit(digits[:30])
-    assert not fitted.offset_.any()
-    np.testing.assert_array_equal(fitted.transform(digits), digits @ fitted.components_.T)
-
-
-def test_integer_images_are_converted_with_care(digits, true_delta):
-    images = (digits[:30] * 16).astype(np.uint8)
-    fitted = NearIsometricEmbedding(delta=0.3).fit(images)
-    delta = true_delta(images.astype(float), fitted.components_)
-    assert fitted.delta_ == pytest.approx(delta, rel=1e-7)
-
-
-def test_a_rank_can_be_asked_for(digits):
-    assert NearIsometricEmbedding(n_components=7, solver_options={"precision": 0.2}).fit(
-        digits[:30]
-    ).components_.shape == (7, 64)
-
-
 def test_classes_are_taken_from_y(digits):
     labels = np.array(["a", "b"])[np.arange(40) % 2]
     fitted = NearIsometricEmbedding(delta=0.3, secants="within-class").fit(digits[:40], labels)
@@ -167,10 +147,6 @@ def test_the_bound_for_new_points_holds_as_often_as_it_says():
         fitted.bound_for_new_points(pairs[:6], 1.0)
 
 
-def test_it_works_in_a_pipeline(digits):
-    assert make_pipeline(SecantPCA(n_components=3)).fit_transform(digits[:20]).shape == (20, 3)
-
-
 def test_partial_fit_keeps_the_map_and_the_cuts_and_certifies_all_points(digits, true_delta):
     whole = NearIsometricEmbedding(delta=0.4).partial_fit(digits[:40])
     before = whole.components_
@@ -202,22 +178,6 @@ def test_partial_fit_refuses_data_sets_and_classes_that_come_late(digits):
     fitted.set_params(secants="within-class")
     with pytest.raises(InputError, match="without classes"):
         fitted.partial_fit(digits[8:12], np.arange(4))
-
-
-def test_partial_fit_takes_classes_and_a_given_rank(digits):
-    classes = np.arange(60) % 3
-    fitted = NearIsometricEmbedding(delta=0.5, n_components=9, secants="within-class")
-    fitted.partial_fit(digits[:30], classes[:30]).partial_fit(digits[30:60], classes[30:])
-    assert fitted.n_secants_ == 3 * 20 * 19 // 2
-    assert fitted.n_components_ == 9
-    with pytest.raises(InputError, match="give y"):
-        fitted.partial_fit(digits[:5])
-
-
-def test_weights_must_be_numbers(digits):
-    pairs = np.stack([np.arange(10), np.arange(1, 11)], axis=1)
-    with pytest.raises(InputError, match="the weights of pairs must be numbers"):
-        NearIsometricEmbedding(delta=0.5).fit(digits[:20], pairs=pairs, weights=["a"] * 10)
 
 
 def test_a_data_frame_is_an_array(digits):
@@ -411,20 +371,6 @@ def test_a_pair_of_small_weight_may_change_more(digits):
         NuMax().fit(digits[:25], pairs=pairs, weights=weights)
     with pytest.raises(InputError, match="give pairs"):
         NearIsometricEmbedding().fit(digits[:25], weights=weights)
-
-
-def test_entries_of_a_sparse_matrix_that_are_stored_twice_are_added():
-    points = np.random.default_rng(0).standard_normal((40, 6)).round(1)
-    once = scipy.sparse.csr_matrix(points)
-    twice = np.repeat(0.5 * once.data, 2), np.repeat(once.indices, 2), 2 * once.indptr
-    parts = scipy.sparse.csr_matrix(twice, shape=once.shape)
-    models = [
-        NearIsometricEmbedding(delta=0.4, secants="neighbors", n_neighbors=3).fit(rows)
-        for rows in (once, parts)
-    ]
-    assert parts.nnz == 2 * once.nnz  # left as they were
-    assert models[0].n_secants_ == models[1].n_secants_
-    assert np.array_equal(models[0].components_, models[1].components_)
 
 
 def test_a_fit_that_fails_leaves_the_map_with_its_offset():

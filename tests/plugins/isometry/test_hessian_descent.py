@@ -9,7 +9,6 @@ from thalweg import Status
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.testing import check_gradient, check_hessian_product
-from thalweg_isometry import LearnedJohnsonLindenstrauss
 from thalweg_isometry.active import ActiveSecants, holders, measured
 from thalweg_isometry.gaussian_maps import GaussianMaps, density
 from thalweg_isometry.objective import NearIsometry
@@ -75,23 +74,9 @@ def test_a_random_projection_becomes_a_map_of_lower_rank(comm, points, true_delt
     assert random.status is Status.TARGET_NOT_REACHED
 
 
-def test_a_rank_that_is_too_low_is_given_up(points, secants_of):
-    objective = NearIsometry(secants_of(points, MPI.COMM_SELF), 0.1, 2)
-    result = thalweg.minimize(objective, solver="hessian-descent", share=0.5, sweep=3)
-    assert result.status is Status.TARGET_NOT_REACHED
-    assert result.iterations < 20
-
-
 def test_the_solver_at_each_variance_is_found_by_its_name(points, secants_of):
     objective = NearIsometry(secants_of(points, MPI.COMM_SELF), 0.4, 6)
     with pytest.raises(InputError, match="lbgfs"):
         thalweg.minimize(objective, solver="hessian-descent", descent="lbgfs")
     result = thalweg.minimize(objective, solver="hessian-descent", descent="lbfgs")
     assert result.metrics["delta"] < 0.9
-
-
-def test_the_estimator_has_the_certified_map(points, true_delta):
-    fitted = LearnedJohnsonLindenstrauss(delta=0.4, n_components=6).fit(points)
-    assert fitted.n_components_ == 6
-    assert fitted.delta_ == pytest.approx(true_delta(points, fitted.components_), rel=1e-7)
-    assert fitted.delta_ <= 0.4

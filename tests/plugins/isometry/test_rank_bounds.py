@@ -64,12 +64,6 @@ def test_equidistant_points_come_near_one_over_delta_squared():
     assert rank_lower_bound(points[:60, :60], 0.1) > 20
 
 
-def test_an_exact_isometry_needs_the_dimension_of_the_points():
-    points = np.random.default_rng(0).standard_normal((40, 5))
-    assert weyl_bound(squared_distances(points), 1e-9) == 5
-    assert rank_lower_bound(points, 1e-9) == 5
-
-
 def test_delta_of_one_needs_no_rank_at_all():
     assert rank_lower_bound(np.eye(4), 1.0) == 0
     assert rank_lower_bound(np.ones((4, 2)), 0.1) == 0

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from thalweg.errors import InputError, NumericalError
+from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg_saddlefree.curvature import (
     LanczosAbsolute,
@@ -125,15 +125,6 @@ def test_vectors_are_projected_a_second_time_only_where_they_drift(dtype, monkey
     assert drift(60)[0] > 100 * allowed
 
 
-def test_a_basis_in_single_precision_gives_the_step_to_five_digits():
-    matrix, values, vectors = indefinite(200, 30)
-    gradient = np.random.default_rng(1).standard_normal(200)
-    slices = Slices(MPI.COMM_SELF, 200)
-    solver = LanczosAbsolute(slices, lambda v: matrix @ v, gradient, 1e-6, dtype=np.dtype("f4"))
-    wanted = -vectors @ ((vectors.T @ gradient) / np.hypot(values, 0.1))
-    assert relative(solver.direction(0.1).step, wanted) < 1e-5
-
-
 def test_the_basis_ends_by_itself_in_an_invariant_subspace():
     values = np.repeat([-2.0, 1.0, 3.0], 20)
     gradient = np.random.default_rng(0).standard_normal(60)
@@ -172,12 +163,6 @@ def test_an_unsymmetric_product_is_noticed_by_the_basis_itself():
     matrix = np.random.default_rng(0).standard_normal((40, 40))
     solver = LanczosAbsolute(Slices(MPI.COMM_SELF, 40), lambda v: matrix @ v, np.ones(40))
     with pytest.raises(InputError, match="not symmetric"):
-        solver.direction(0.1)
-
-
-def test_a_product_that_is_not_finite_is_an_error():
-    solver = LanczosAbsolute(Slices(MPI.COMM_SELF, 4), lambda v: v * np.nan, np.ones(4))
-    with pytest.raises((NumericalError, InputError)):
         solver.direction(0.1)
 
 

@@ -13,7 +13,7 @@ from thalweg.testing import check_preconditioner
 from thalweg_saddlefree.capabilities import LayerBlock, LayerSample
 from thalweg_saddlefree.hessian_free import HessianFree
 from thalweg_saddlefree.kronecker.factors import LayerFactors, Moments
-from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner, owners
+from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
 from thalweg_saddlefree.minibatches import RowSet
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import (
@@ -149,28 +149,6 @@ def test_directions_do_not_depend_on_the_ranks(comm, corrected):
     assert all(np.array_equal(everywhere[0], other) for other in everywhere)
 
 
-@pytest.mark.ranks(2, 3)
-def test_moments_are_added_in_the_order_of_ranks(comm):
-    problem = objective(comm, sizes=(24, 24, 24, 24))
-    stream = np.random.default_rng(comm.rank)
-    samples = [
-        LayerSample(layer, *(10.0**comm.rank * stream.standard_normal((2, 5, 1, 24))))
-        for layer in range(3)
-    ]
-    problem.layer_samples = lambda x, draw: samples
-    x = problem.initial_point(0)
-    metric = KroneckerPreconditioner()
-    metric.setup(problem, x)
-    metric.update(x)
-    for sample, block, owner in zip(samples, problem.layers, metric.owners, strict=True):
-        own = Moments.zero(block, np.dtype(float), squares=False)
-        own.add(sample, block, None)
-        first, *others = comm.allgather(own.inputs)
-        if owner == comm.rank:
-            mean = sum(others, first) / problem.curvature_row_count
-            assert metric.factors[sample.layer].inputs.tobytes() == mean.tobytes()
-
-
 class Recording(NetworkObjective):
     """Counts the rows that each evaluation sees."""
 
@@ -217,19 +195,6 @@ def test_rows_of_the_metric_leave_the_solver_those_of_its_batch(comm, solver, se
     assert problem.seen == {**seen, "metric": {15}}
 
 
-def test_an_objective_that_does_not_record_its_rows_is_told():
-    class Forgetful(NetworkObjective):
-        def use_rows(self, values, curvature=None):
-            self._value_rows = self._curvature_rows = values
-
-    problem = objective(MPI.COMM_SELF, kind=Forgetful)
-    with (
-        pytest.raises(TypeError, match=r"super\(\).use_rows"),
-        problem.temporary_rows(None, RowSet(np.arange(2), 2)),
-    ):
-        pass
-
-
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("corrected", [False, True])
 def test_it_is_a_preconditioner_with_a_memory(comm, corrected):
@@ -262,27 +227,6 @@ def test_a_state_stays_as_it_was_and_has_one_structure(comm, corrected):
     for state, copied in zip(states, copies, strict=True):
         np.testing.assert_equal(dict(state), dict(copied))
         assert described(state) == described(states[0])
-
-
-def test_inverses_are_renewed_when_the_damping_has_moved_far():
-    problem = objective(MPI.COMM_SELF)
-    x, metric = problem.initial_point(0), KroneckerPreconditioner(damping=1.0)
-    metric.setup(problem, x)
-    while metric.inverted < 42 or metric.inverted < metric.count:
-        metric.update(x)  # until inverses are used for twenty updates
-    found = []
-    for damping in (1.0, 0.2, 0.1, 0.1, 5.0):
-        metric.damp(damping)
-        metric.update(x)
-        found.append(metric.factors[0].damping)
-    assert found == [1.0, 1.0, 0.1, 0.1, 5.0]
-
-
-def test_layers_are_shared_out_by_their_cost():
-    blocks = tuple(LayerBlock(0, n, n, bias=False) for n in (100, 50, 70, 60, 1))
-    assert owners(blocks, 1) == [0] * 5
-    assert owners(blocks, 2) == [0, 1, 1, 1, 1]
-    assert sorted(set(owners(blocks, 3))) == [0, 1, 2]
 
 
 def test_factors_that_overflow_are_told():

@@ -36,13 +36,6 @@ def test_orders_differ_between_epochs_and_seeds_and_look_random():
             assert abs(np.corrcoef(order, other)[0, 1]) < 0.08
 
 
-def test_epochs_follow_one_another():
-    schedule = BatchSchedule(1000, 10)
-    assert [BatchSchedule(1000, size).batches for size in (10, 300, 700, 5000)] == [100, 3, 1, 1]
-    assert schedule.after(0, 98) == (0, 99)
-    assert schedule.after(0, 99) == (1, 0)
-
-
 @pytest.mark.ranks(1, 2, 3)
 def test_the_rows_of_a_batch_are_the_same_on_any_number_of_ranks(comm):
     schedule = BatchSchedule(50, 12, seed=2)

@@ -106,15 +106,6 @@ def test_a_sample_of_rows_is_set_by_seed_and_counter_and_averages_to_the_whole()
     assert np.linalg.norm(mean - whole) < 0.1 * np.linalg.norm(whole)
 
 
-def test_products_are_the_same_when_activations_do_not_fit_into_memory():
-    objective = KINDS["sigmoid"](MPI.COMM_SELF)
-    x = objective.initial_point(0)
-    along = objective.layout.random_normal(5)
-    kept = objective.hessian_product(x, along)
-    objective.memory = 0.0
-    np.testing.assert_array_equal(objective.hessian_product(x, along), kept)
-
-
 def test_operations_are_those_of_the_products_of_matrices(monkeypatch):
     counted = []
 
@@ -150,25 +141,6 @@ def test_squared_gradients_are_those_of_single_rows():
     np.testing.assert_allclose(objective.gradient_squares(x), total, rtol=1e-10)
 
 
-def test_single_precision_is_double_precision_to_six_digits():
-    double = build_autoencoder(digits(MPI.COMM_SELF), MPI.COMM_SELF)
-    single = build_autoencoder(digits(MPI.COMM_SELF), MPI.COMM_SELF, precision="single")
-    x = double.initial_point(0)
-    assert single.value(x) == pytest.approx(double.value(x), rel=1e-6)
-
-
-@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)])
-def test_products_are_written_and_added_in_place(transposed):
-    rng = np.random.default_rng(0)
-    a = rng.random((4, 3)).T if transposed[0] else rng.random((3, 4))
-    b = rng.random((5, 4)).T if transposed[1] else rng.random((4, 5))
-    out = np.ones((3, 5))
-    assert multiply(a, b, out, add=True) is out
-    np.testing.assert_allclose(out, 1 + a @ b)
-    multiply(a, b, out)
-    np.testing.assert_allclose(out, a @ b)
-
-
 def test_sparse_starting_weights_give_every_unit_fifteen_connections():
     network = build_autoencoder(digits(MPI.COMM_SELF), MPI.COMM_SELF, layers=[16, 20, 3]).network
     flat = starting_weights(network, "sparse", 0, 1.0)
@@ -176,16 +148,6 @@ def test_sparse_starting_weights_give_every_unit_fifteen_connections():
     assert ((network.weights(flat, 1) != 0).sum(axis=0) == 15).all()
     first, second = (starting_weights(network, "glorot", 3, 1.0) for _ in range(2))
     np.testing.assert_array_equal(first, second)
-
-
-def test_the_metrics_are_squared_error_and_accuracy():
-    objective = KINDS["classifier"](MPI.COMM_SELF)
-    metrics = objective.metrics(objective.initial_point(0))
-    assert 0 <= metrics["training_accuracy"] <= 1
-    objective = KINDS["tanh"](MPI.COMM_SELF)
-    x = objective.initial_point(0)
-    objective.l2 = 0.0
-    assert objective.metrics(x)["squared_error_per_case"] == pytest.approx(2 * objective.value(x))
 
 
 @pytest.mark.ranks(1, 2)

@@ -43,13 +43,6 @@ def small_model(curvature, slopes, gauss_newton=True):
     return SubspaceModel(np.asarray(slopes, float), np.eye(len(slopes)), Forms(simple, hessian))
 
 
-def test_the_trace_counts_products_up():
-    options = {"solver": "saddle-free-subspace", "iterations": 4}
-    for lanczos in (0, 2):
-        trace = thalweg.minimize(autoencoder(MPI.COMM_SELF), lanczos=lanczos, **options).trace
-        assert (np.diff(trace["products"]) > lanczos).all()
-
-
 def test_absolute_eigenvalues_reverse_no_step_and_make_none_long():
     found = small_model([4.0, -4.0, 1e-9], [1.0, 1.0, 1.0]).step(1e-3)
     # Down every direction; as far along -4 as along 4 (up to the damping).
@@ -59,14 +52,6 @@ def test_absolute_eigenvalues_reverse_no_step_and_make_none_long():
     assert found.change < 0
     alone = small_model([4.0, -4.0], [1.0, 1.0], gauss_newton=False).step(0.5)
     np.testing.assert_allclose(alone.coefficients, -1 / 4.5)
-
-
-@pytest.mark.parametrize("gauss_newton", [np.zeros((2, 2)), None])
-def test_directions_without_length_make_no_step(gauss_newton):
-    nothing = np.zeros((2, 2))
-    found = SubspaceModel(np.zeros(2), nothing, Forms(gauss_newton, nothing)).step(1.0)
-    assert found.coefficients.tolist() == [0.0, 0.0]
-    assert np.isnan(found.lowest)
 
 
 def test_where_the_hessian_is_nearly_flat_the_gauss_newton_matrix_holds_the_step_back():
@@ -142,22 +127,6 @@ def test_forms_are_those_of_products(lanczos):
     assert problem.curvature_forms(x, vectors, hessian=False).hessian is None
 
 
-def test_products_on_a_shared_forward_pass_are_those_on_one_of_their_own():
-    from thalweg_saddlefree.minibatches import RowSet
-
-    shared, alone = autoencoder(MPI.COMM_SELF), autoencoder(MPI.COMM_SELF)
-    rows, part = np.arange(5, 45), np.arange(5, 20)
-    shared.use_rows(RowSet(rows, 40), RowSet(part, 15))
-    alone.use_rows(RowSet(rows[::-1], 40), RowSet(part, 15))  # not the first of these
-    x = shared.initial_point(0)
-    products = []
-    for problem in (shared, alone):
-        problem.value_and_gradient(x)
-        products.append(problem.hessian_product(x, shared.layout.random_normal(5)))
-    np.testing.assert_allclose(products[0], products[1], rtol=1e-12)
-    assert shared.work < alone.work  # which pays for a second forward pass
-
-
 def test_it_leaves_a_planted_saddle_and_says_that_it_met_one():
     problem = build_deep_linear(None, MPI.COMM_SELF, size=5, depth=3, start=0.05)
     result = thalweg.minimize(
@@ -187,19 +156,6 @@ def test_growing_batches_end_with_a_low_loss():
     assert result.trace["batch_rows"][0] == 50
     assert result.trace["batch_rows"][-1] > 50
     assert result.metrics["training_accuracy"] == 1.0
-
-
-def test_on_all_rows_the_damping_follows_every_step():
-    solver = SubspaceSaddleFree(preconditioner=KroneckerPreconditioner(), batch=60)
-    result = thalweg.minimize(
-        autoencoder(MPI.COMM_SELF), solver=solver, iterations=6, decrease=None
-    )
-    damping, ratio = result.trace["damping"], result.trace["ratio"]
-    held = np.flatnonzero(ratio > 0.75)
-    assert len(held) >= 3
-    # Twice as fast until a prediction first fails; none of these does.
-    factor = solver.damping_decay ** (2 * solver.check_every)
-    np.testing.assert_allclose(damping[held] / damping[held - 1], factor)
 
 
 def with_batches_of(batch, problem, **options):
@@ -246,11 +202,6 @@ def test_the_damping_follows_every_first_step_until_a_prediction_fails():
     assert solver._adapted(replace(state, damping=1.0, batch=LONG), 1.2).damping == 1.0
 
 
-def test_the_damping_does_not_fall_where_it_means_nothing():
-    solver, state = with_batches_of(60, autoencoder(MPI.COMM_SELF), damping=1e-30)
-    assert solver.step(state).damping > 1e-12
-
-
 def test_a_step_that_the_next_batch_shows_to_be_far_too_long_is_taken_back():
     problem = autoencoder(MPI.COMM_SELF, activation="linear", output="linear")
     solver, state = with_batches_of(20, problem)
@@ -262,19 +213,6 @@ def test_a_step_that_the_next_batch_shows_to_be_far_too_long_is_taken_back():
     assert state.value < 0.5 * problem.value(wild.x)
     # The step is from where the wild one began.
     np.testing.assert_allclose(state.x - state.last, start, rtol=1e-9, atol=1e-12)
-
-
-def test_a_step_into_saturated_units_is_taken_back():
-    solver, state = with_batches_of(20, autoencoder(MPI.COMM_SELF))
-    state = stepped(solver, state, 4)
-    good, start = state.value, state.x - state.last
-    # Both layers' units saturate, so that no slope along the step is left.
-    last = state.last + 1e3
-    state = replace(state, x=start + last, last=last, highest=5.0 * good, in_use=None)
-    state = solver.step(state)
-    assert state.outcome.running
-    assert state.value < 2.0 * good
-    np.testing.assert_allclose(state.x - state.last, start, atol=1e-9)
 
 
 def test_a_function_without_rows_or_layers_is_taken_whole():
@@ -346,12 +284,3 @@ def test_a_run_counts_epochs_and_reports_the_objective_over_all_rows(comm):
     assert result.trace["held_out_value"][-1] == problem.held_out_value(result.x)
     # Three gradients of all rows, forward passes and samples for the curvature, of all these few.
     assert 3 < result.trace["work"][-1] < 12
-
-
-def test_small_decreases_of_epochs_end_a_run():
-    solver = SubspaceSaddleFree(preconditioner=KroneckerPreconditioner(), batch=30, growth=1.0)
-    result = thalweg.minimize(
-        autoencoder(MPI.COMM_SELF), solver=solver, decrease=0.5, window=2, iterations=400
-    )
-    assert result.status is Status.SMALL_DECREASE
-    assert result.trace["epoch"][-1] >= 3
