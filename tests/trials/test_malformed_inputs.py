@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import io
 import json
 import os
@@ -19,10 +18,7 @@ import pytest
 import scipy.io
 from PIL import Image
 
-from thalweg.data import Dataset
-from thalweg.errors import InputError
 from thalweg.workbench.command.main import main
-from thalweg.workbench.readers import read_labels
 
 TABLE = np.random.default_rng(0).standard_normal((12, 3))
 
@@ -388,27 +384,6 @@ def test_pipes(name, option, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("name", ["external.h5", "external.mat", "link.mat", "virtual.h5"])
-def test_hdf5_files_whose_numbers_are_elsewhere(name, refused, tmp_path):
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "other.h5", "w") as file:
-        file["a"] = TABLE
-    with h5py.File(tmp_path / name, "w", userblock_size=512) as file:
-        if name.startswith("external"):
-            file.create_dataset("a", (12, 3), "f8", external=[("other.h5", 0, 288)])
-        elif name == "link.mat":
-            file["a"] = h5py.ExternalLink("other.h5", "a")
-        else:
-            layout = h5py.VirtualLayout((12, 3), "f8")
-            layout[:] = h5py.VirtualSource("gone.h5", "a", (12, 3))
-            file.create_virtual_dataset("a", layout, fillvalue=3)
-    if name.endswith(".mat"):
-        with open(tmp_path / name, "r+b") as stream:
-            stream.write(b"MATLAB 7.3 MAT-file")
-    (tmp_path / "c.toml").write_text(GOOD.replace('name = "iris"\nrows = 20', f'path = "{name}"'))
-    refused("run", "c.toml", "--out", "out")
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_data_files(name, refused, tmp_path):
     (tmp_path / name).write_bytes(FILES[name])
@@ -442,9 +417,6 @@ FOLDERS: dict[str, dict[str, bytes]] = {
     "zeros": {"a.png": bytes(100)},
 }
 
-#: What links in the folder point to.
-LINKS = {"gone": "nowhere", "itself": "link", "gone-picture": "a.png"}
-
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_folders_of_pictures(name, refused, tmp_path):
@@ -454,15 +426,6 @@ def test_folders_of_pictures(name, refused, tmp_path):
         (tmp_path / "data" / file).write_bytes(content)
     (tmp_path / "c.toml").write_text(GOOD.replace('name = "iris"\nrows = 20', 'path = "data"'))
     refused("run", "c.toml", "--out", "out")
-
-
-@pytest.mark.parametrize("name", LINKS)
-def test_folders_of_pictures_with_links_to_nothing(name, refused, tmp_path):
-    (tmp_path / "data" / "x").mkdir(parents=True)
-    (tmp_path / "data" / "x" / "a.png").write_bytes(picture())
-    (tmp_path / "data" / "link").symlink_to(LINKS[name])
-    (tmp_path / "c.toml").write_text(GOOD.replace('name = "iris"\nrows = 20', 'path = "data"'))
-    assert "link" in refused("run", "c.toml", "--out", "out")
 
 
 # -- labels ------------------------------------------------------------------------------------
@@ -501,14 +464,6 @@ def test_labels(name, refused, tmp_path):
     refused("run", "c.toml", "--out", "out")
 
 
-@pytest.mark.parametrize("name", ["missing.npy", "fractions.npy", "cube.npy", "objects.npy"])
-def test_labels_read_from_python(name, tmp_path):
-    if name in LABELS:
-        (tmp_path / name).write_bytes(LABELS[name])
-    with pytest.raises(InputError):
-        read_labels(tmp_path / name)
-
-
 STARTS: dict[str, bytes] = {
     "shape.npy": saved(np.zeros((3, 3))),
     "flat.npy": saved(np.zeros(41)),
@@ -532,26 +487,6 @@ def test_starting_points(name, refused, tmp_path):
 
 
 # -- output folders and checkpoints ------------------------------------------------------------
-
-TAKEN = ["config.toml", "result.json", "comparison.json", "solution.npy", "trace.csv",
-         "convergence.png", "embedding.png", "animation.gif", "comparison.md"]  # fmt: skip
-
-
-@pytest.mark.parametrize("resume", [False, True])
-@pytest.mark.parametrize("name", TAKEN)
-def test_files_that_would_be_overwritten(name, resume, refused, tmp_path):
-    (tmp_path / "c.toml").write_text(GOOD)
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / name).write_text("mine")
-    refused("run", "c.toml", "--out", "out", *(["--resume"] if resume else []))
-
-
-@pytest.mark.parametrize("name", TAKEN)
-def test_files_that_a_comparison_would_overwrite(name, refused, tmp_path):
-    (tmp_path / "c.toml").write_text(GOOD + '[[method]]\nsolver = "lbfgs"\n')
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / name).write_text("mine")
-    refused("compare", "c.toml", "--out", "out")
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
@@ -596,114 +531,3 @@ def test_folders_to_plot(name, refused, tmp_path):
     for file, content in PLOTS[name].items():
         (tmp_path / "out" / file).write_bytes(content)
     refused("plot", "out")
-
-
-# -- arrays and plugins ------------------------------------------------------------------------
-
-ARRAYS: dict[str, Callable[[], object]] = {
-    "flat": lambda: Dataset.from_array(np.zeros(3)),
-    "cube": lambda: Dataset.from_array(np.zeros((3, 3, 3))),
-    "number": lambda: Dataset.from_array(3.0),
-    "none": lambda: Dataset.from_array(None),
-    "word": lambda: Dataset.from_array("iris"),
-    "words": lambda: Dataset.from_array([["a", "b"]]),
-    "ragged": lambda: Dataset.from_array([[1, 2], [3]]),
-    "mixed": lambda: Dataset.from_array(np.array([[1, "a"]], dtype=object)),
-    "nan": lambda: Dataset.from_array(with_value(np.nan)),
-    "complex": lambda: Dataset.from_array(TABLE + 1j),
-    "dates": lambda: Dataset.from_array(np.zeros((3, 3), dtype="M8[s]")),
-    "sparse": lambda: Dataset.from_array(scipy.sparse.eye_array(3)),
-    "large": lambda: Dataset.from_array(with_value(1e300)),
-    "few-labels": lambda: Dataset.from_array(TABLE, labels=[1, 2]),
-    "label": lambda: Dataset.from_array(TABLE, labels=3),
-    "fractional-labels": lambda: Dataset.from_array(TABLE, labels=np.full(12, 0.5)),
-    "labels-in-place-of-ranks": lambda: Dataset.from_array(TABLE, object()),
-}
-
-
-@pytest.mark.parametrize("name", ARRAYS)
-def test_arrays(name):
-    with pytest.raises(InputError) as caught:
-        ARRAYS[name]()
-    assert "\n" not in str(caught.value)
-
-
-#: Package, estimator, parameters.
-ESTIMATORS = [
-    *(("embedding", "TSNE", given) for given in (
-        {"init": "nonsense"}, {"graph": "nonsense"}, {"exaggeration": -3}, {"n_components": 2.5},
-        {"n_components": 0}, {"n_components": None}, {"perplexity": -1}, {"perplexity": np.inf},
-        {"perplexity": "many"}, {"solver": "nonsense"})),
-    *(("embedding", "ElasticEmbedding", given) for given in (
-        {"lambda_": np.inf}, {"lambda_": -1}, {"lambda_": "much"}, {"n_components": True})),
-    *(("embedding", "LaplacianEigenmaps", given) for given in (
-        {"n_neighbors": 0}, {"n_components": 1.5}, {"affinity": "x"})),
-    *(("embedding", "LocallyLinearEmbedding", given) for given in (
-        {"n_components": 0}, {"n_neighbors": 2.5})),
-    *(("isometry", "NearIsometricEmbedding", given) for given in (
-        {"delta": 2}, {"delta": -1}, {"delta": "a"}, {"n_components": 0},
-        {"n_components": 1.5}, {"n_components": 99},
-        {"secants": "x"}, {"secants": "neighbors", "n_neighbors": -1})),
-    *(("clustering", "KDAC", given) for given in (
-        {"n_clusters": 0}, {"n_clusters": 2.5}, {"sigma": -1}, {"lambda_": -1}, {"init": "x"})),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("family", "name", "given"), ESTIMATORS, ids=lambda value: str(value)[:40])
-def test_estimators(family, name, given):
-    estimator = getattr(importlib.import_module(f"thalweg_{family}"), name)(**given)
-    with pytest.raises(ValueError, match=r".") as caught:
-        estimator.fit(TABLE, np.arange(12) % 2)
-    assert "\n" not in str(caught.value)
-
-
-def hook(answer: str) -> str:
-    return (
-        "from thalweg.plugins import ObjectiveSpec, SolverSpec, hookimpl\n"
-        f"@hookimpl\ndef thalweg_solvers():\n    return {answer}\n"
-    )
-
-
-MODULES: dict[str, str | None] = {
-    "exits": "import sys; sys.exit(3)",
-    "exits-with-words": "raise SystemExit('no license')",
-    "raises": "1 / 0",
-    "does-not-parse": "def (:",
-    "imports-nothing": "import no_such_module",
-    "recurses": "def f(): f()\nf()",
-    "returns-a-number": hook("3"),
-    "returns-none-in-a-list": hook("[None]"),
-    "returns-another-kind": hook("[ObjectiveSpec(name='x', summary='', load='a:b')]"),
-    "raises-in-a-hook": hook("1 / 0"),
-    "exits-in-a-hook": hook("exit(3)"),
-    "name-is-a-number": hook("[SolverSpec(name=3, summary='', load='a:b')]"),
-    "load-is-no-code": hook("[SolverSpec(name='x', summary='', load='a')]"),
-    "options-are-numbers": hook("[SolverSpec(name='x', summary='', load='a:b', options=(1,))]"),
-    "takes-a-name": hook("[SolverSpec(name='lbfgs', summary='', load='a:b')]"),
-    "other-interface": "THALWEG_API = 99",
-    "misspelled-hook": hook("[]").replace("thalweg_solvers", "thalweg_solverz"),
-    "not-there": None,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_plugins(name, tmp_path):
-    """``thalweg list`` and a run that has no use for the plugin go on, and name it."""
-    facts = tmp_path / "bad_plugin-1.0.dist-info"
-    facts.mkdir()
-    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: bad-plugin\nVersion: 1.0\n")
-    (facts / "entry_points.txt").write_text("[thalweg]\nbad = bad_module\n")
-    if MODULES[name] is not None:
-        (tmp_path / "bad_module.py").write_text(MODULES[name])
-    (tmp_path / "c.toml").write_text('[objective]\nname = "rosenbrock"\n[stop]\niterations = 1\n'
-                                     '[solver]\nname = "gradient-descent"\n')  # fmt: skip
-    script = (
-        "import sys; sys.path.insert(0, '.'); from thalweg.workbench.command.main import main\n"
-        "codes = main(['list']), main(['run', 'c.toml', '--quiet']); sys.exit(max(codes))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    assert "not loaded: bad-plugin 1.0 (entry point 'bad'): " in done.stdout
