@@ -17,14 +17,24 @@ TOP = Path(__file__).parents[2]
 
 #: Modules that come with a distribution of another name.
 DISTRIBUTIONS = {
-    "PIL": "pillow",
     "llvmlite": "numba",
     "sklearn": "scikit-learn",
     "tomli_w": "tomli-w",
 }
 
 #: What commands and methods ask for in a sentence where it is missing.
-EXTRA = {"h5py", "jax", "optax", "petsc4py", "pyarrow", "pynndescent", "slepc4py"}
+EXTRA = {
+    "PIL",
+    "h5py",
+    "jax",
+    "matplotlib",
+    "optax",
+    "petsc4py",
+    "pyarrow",
+    "pynndescent",
+    "slepc4py",
+    "tqdm",
+}
 
 
 @pytest.fixture(scope="module")

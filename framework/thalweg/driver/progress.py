@@ -92,12 +92,13 @@ class ProgressBar:
         self._shown = wanted and comm.rank == 0 and not getattr(sys.stderr, "closed", True)
         self._told = run_clock()
         if self._shown and ("ipykernel" in sys.modules or getattr(sys.stderr, "isatty", bool)()):
-            from tqdm.auto import tqdm
-
             self._counted, unit, limit = "iteration", "it", stop.iterations
             if stop.evaluations is not None:
                 self._counted, unit, limit = "evaluations", "eval", stop.evaluations
-            self._bar = tqdm(total=limit, unit=unit, dynamic_ncols=True, leave=False)
+            with contextlib.suppress(ImportError):  # the extra 'progress'; else there are lines
+                from tqdm.auto import tqdm
+
+                self._bar = tqdm(total=limit, unit=unit, dynamic_ncols=True, leave=False)
 
     def show(self, row: Mapping[str, float]) -> None:
         """Move the bar to this row of the trace, or write a line where one is due."""

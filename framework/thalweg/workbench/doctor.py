@@ -25,10 +25,10 @@ from pathlib import Path
 from thalweg.errors import InputError, PluginError, reason
 
 #: Distributions that thalweg cannot do without, in the order shown.
-NEEDED = ("numpy", "scipy", "mpi4py", "numba", "scikit-learn", "matplotlib", "pluggy")
+NEEDED = ("numpy", "scipy", "mpi4py", "numba", "scikit-learn", "pluggy")
 
 #: Distributions that it uses where they are.
-OPTIONAL = ("petsc4py", "slepc4py", "pynndescent", "jax")
+OPTIONAL = ("petsc4py", "slepc4py", "matplotlib", "tqdm", "h5py", "pyarrow", "pynndescent", "jax")
 
 #: Distributions whose versions a result states.
 RECORDED = ("thalweg", "numpy", "scipy", "numba", "mpi4py", "petsc4py", "scikit-learn")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.errors import InputError
+from thalweg.lazy import extra
 from thalweg.workbench.memory import require_memory
 from thalweg.workbench.readers.array_files import choose_keys
 from thalweg.workbench.readers.source import Rows, Source, check_array, refused
@@ -43,10 +44,7 @@ def read_hdf5(path: Path, options: Mapping[str, Any]) -> Source:
     ``key`` names the array if there are several, as ``group/array`` where it lies in a group.
     Labels are taken from the same file if ``labels`` is one of its arrays.
     """
-    try:
-        import h5py
-    except ImportError as error:
-        raise InputError(f"'{path}' is an HDF5 file, which needs h5py: install it") from error
+    h5py = extra("h5py", "formats", f"the HDF5 file '{path}'")
     names: list[str] = []
 
     def note(name: str, entry: Any) -> None:

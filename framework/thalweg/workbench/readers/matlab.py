@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.errors import InputError
+from thalweg.lazy import extra
 from thalweg.workbench.memory import require_memory
 from thalweg.workbench.readers.array_files import choose_keys
 from thalweg.workbench.readers.hdf5 import stored_array
@@ -58,13 +59,7 @@ def _open_version5(path: Path) -> tuple[list[str], Any]:
 
 
 def _open_hdf5(path: Path) -> tuple[list[str], Any]:
-    try:
-        import h5py
-    except ImportError as error:
-        raise InputError(
-            f"'{path}' is a MATLAB 7.3 file, which needs h5py: install it, or save the file "
-            f"in MATLAB with '-v7'"
-        ) from error
+    h5py = extra("h5py", "formats", f"the MATLAB 7.3 file '{path}' (unlike one saved with '-v7')")
     with refused(Exception, f"'{path}' is damaged"), h5py.File(path, "r") as file:
         # A link to another file, which MATLAB writes nowhere, is no variable of this one.
         own = [name for name in file if isinstance(file.get(name, getlink=True), h5py.HardLink)]

@@ -12,6 +12,7 @@ import numpy as np
 
 from thalweg.data.scaling import ROUNDED, first_unusable
 from thalweg.errors import InputError
+from thalweg.lazy import extra
 from thalweg.workbench.readers.delimited import column_number, labels_column
 from thalweg.workbench.readers.source import Rows, Source, check_array, refused
 
@@ -74,11 +75,9 @@ def read_parquet(path: Path, options: Mapping[str, Any]) -> Source:
     give its number from 0; that column is then no part of the data.  A number that is missing
     is read as NaN.
     """
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise InputError(f"'{path}' is a Parquet file, which needs pyarrow: install it") from error
+    pyarrow = extra("pyarrow", "formats", f"the Parquet file '{path}'")
+    from pyarrow import parquet
+
     with (
         refused((pyarrow.ArrowException, OSError), f"'{path}' is damaged, or not a Parquet file"),
         parquet.ParquetFile(path) as file,

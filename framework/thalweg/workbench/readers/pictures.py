@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.errors import InputError
+from thalweg.lazy import extra
 from thalweg.workbench.readers.source import Rows, Source, refused
 
 #: File name endings that count as pictures.
@@ -100,7 +101,7 @@ def read_picture(path: Path, options: Mapping[str, Any]) -> Source:
 
 def _size(path: Path) -> tuple[tuple[int, int], bool]:
     """Width and height, and whether it is in color, from the header alone."""
-    from PIL import Image
+    Image = extra("PIL.Image", "pictures", f"the picture '{path}'")
 
     # Pillow's readers raise nearly anything on a damaged file.
     what = f"'{path}' is not a picture that can be read"
@@ -110,7 +111,7 @@ def _size(path: Path) -> tuple[tuple[int, int], bool]:
 
 
 def _pixels(path: Path, mode: str) -> np.ndarray:
-    from PIL import Image
+    Image = extra("PIL.Image", "pictures", f"the picture '{path}'")
 
     with refused(Exception, f"'{path}' is damaged or truncated"), Image.open(path) as picture:
         if picture.mode.startswith("I;16") or picture.mode == "I":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thalweg.files import atomic_write
+from thalweg.lazy import extra
 from thalweg.numerics.principal import principal_components
 from thalweg.parallel import MPI, Layout
 from thalweg.workbench.report.figures import (
@@ -294,10 +295,9 @@ def draw_animation(
     captions
         A line of text for each frame.
     """
-    from PIL import Image
-
     if not frames:
         raise ValueError("an animation needs at least one frame")
+    Image = extra("PIL.Image", "pictures", "an animation")
     pictures, reach = [], 0.0
     with style():
         for number, frame in enumerate(frames):

@@ -11,6 +11,7 @@ import numpy as np
 
 from thalweg.errors import InputError, printable, reason
 from thalweg.files import atomic_write
+from thalweg.lazy import extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,7 +57,7 @@ _STYLE = {
 def style() -> Iterator[None]:
     """The style that all pictures share."""
     try:
-        import matplotlib
+        matplotlib = extra("matplotlib", "pictures", "drawing")
     except ValueError as error:  # MPLBACKEND has a value that it does not know
         raise InputError(f"matplotlib cannot be loaded: {reason(error)}") from error
 
@@ -98,9 +99,7 @@ def class_colors(count: int) -> np.ndarray:
     neighbors on the circle differ in lightness.
     """
     if count <= len(_TEN):
-        from matplotlib.colors import to_rgb
-
-        return np.array([to_rgb(code) for code in _TEN[:count]]).reshape(count, 3)
+        return np.array([tuple(bytes.fromhex(code[1:])) for code in _TEN])[:count] / 255
     hues = 2 * np.pi * np.arange(count) / count
     lightness = np.resize([0.62, 0.45, 0.78], count)
     chroma = np.resize([0.17, 0.14, 0.13], count)

@@ -16,6 +16,7 @@ import numpy as np
 
 from thalweg.errors import InputError, printable
 from thalweg.files import atomic_write
+from thalweg.lazy import extra
 from thalweg.workbench.report.figures import class_colors
 
 #: Side of a sheet of thumbnails, in pixels, and bytes that those of a page may have unpacked.
@@ -133,7 +134,7 @@ def _thinned(pictures: np.ndarray) -> np.ndarray:
 
 def _sheets(pictures: np.ndarray) -> dict[str, Any]:
     """Pictures in rows and columns on sheets, as PNG; what is not finite counts as 0."""
-    from PIL import Image
+    Image = extra("PIL.Image", "pictures", "a page with pictures")
 
     pictures = np.nan_to_num(pictures.astype(float), nan=0.0, posinf=0.0, neginf=0.0)
     low, high = float(pictures.min()), float(pictures.max())
