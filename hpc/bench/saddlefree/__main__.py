@@ -1,7 +1,8 @@
 """Benchmark of the saddle-free family; ``scripts/bench saddlefree`` calls it.
 
-Parts: products per direction, escape from saddles, networks that stall on plateaus,
-training of networks, and the rates of products and of two ranks.  Results go to
+Parts: products per direction, the note's differential equation counted by size and in
+training, escape from saddles, networks that stall on plateaus, training of networks, and the
+rates of products and of two ranks.  Results go to
 ``hpc/results`` as JSON, Markdown and PNG as soon as a part, or a method of a network, is
 done; parts that are not run keep what an earlier call found.
 """
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from hpc.bench.saddlefree.directions import measure_directions
+from hpc.bench.saddlefree.equation import measure_counts
+from hpc.bench.saddlefree.equation import measure_training as measure_equation
 from hpc.bench.saddlefree.escape import measure_escape
 from hpc.bench.saddlefree.plateaus import METHODS as SOLVERS
 from hpc.bench.saddlefree.plateaus import NETWORKS, measure_plateaus
@@ -25,7 +28,7 @@ from hpc.machine import describe_machine
 from threadpoolctl import threadpool_info, threadpool_limits
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
-PARTS = ("directions", "escape", "plateaus", "rates", "training")
+PARTS = ("directions", "equation", "escape", "plateaus", "rates", "training")
 
 
 def blas_pools() -> list[dict[str, Any]]:
@@ -99,6 +102,15 @@ def main(argv: list[str]) -> int:
         if part == "directions":
             with threadpool_limits(1):  # the vectors are short
                 found[part] = measure_directions(size=500 if options.quick else 2000)
+        elif part == "equation":
+            record = found.setdefault(part, {})
+            with threadpool_limits(1):
+                for counts in measure_counts():
+                    record["counts"] = counts
+                for record["training"] in measure_equation(
+                    options.seconds or (2.0 if options.quick else 60.0)
+                ):
+                    save()
         elif part == "escape":
             with threadpool_limits(1):
                 found[part] = measure_escape(budget=3000 if options.quick else 20000)

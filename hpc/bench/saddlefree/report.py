@@ -24,6 +24,7 @@ def write_report(found: dict[str, Any], stem: Path) -> None:
     text = ["# Saddle-free Newton steps and their rivals", ""]
     for part, write in (
         ("directions", _directions),
+        ("equation", _equation),
         ("escape", _escape),
         ("plateaus", _plateaus),
         ("training", _training),
@@ -85,6 +86,62 @@ def _directions(rows: list[dict[str, Any]], stem: Path) -> list[str]:
         format_table(table, markdown=True),
         "",
         picture,
+        "",
+    ]
+
+
+def _equation(found: dict[str, Any], stem: Path) -> list[str]:
+    table = [
+        {
+            "variables": row["size"],
+            "condition": row["condition"],
+            "tolerance": row["tolerance"],
+            "Runge-Kutta steps": row["steps"],
+            "CG iterations of a stage: least, mean, most": "{}, {:.1f}, {}".format(
+                *row["iterations"]
+            ),
+            "products, first step": row["first step"],
+            "products, second step": row["second step"],
+            "products of CG with a definite matrix": row["definite"],
+            "products of Lanczos": row["lanczos"],
+            "error": row["error"],
+        }
+        for row in found["counts"]
+    ]
+    training = found["training"]
+    ends = [
+        {
+            "network": network,
+            "weights": result["weights"],
+            "method": method,
+            "updates": int(run["curve"][-1][1]),
+            "products": int(run["curve"][-1][2]),
+            "CPU seconds": round(run["curve"][-1][0], 1),
+            "first value": run["curve"][0][3],
+            "last value": run["curve"][-1][3],
+            "status": run["status"].lower().replace("_", " "),
+        }
+        for network, result in training["networks"].items()
+        for method, run in result["runs"].items()
+    ]
+    return [
+        "## The two steps of the note, counted",
+        "",
+        "The first solves the differential equation by Runge, Kutta and Fehlberg, with conjugate "
+        "gradients in each of the six stages of a step; the second solves with H². Eigenvalues "
+        "are those of the part above. Beside them: conjugate gradients with the definite matrix of "
+        "the same spectrum, as in Hessian-free optimization, to the residual of the second step, "
+        "and one Lanczos basis for the whole direction.",
+        "",
+        format_table(table, markdown=True),
+        "",
+        "### Training by the equation",
+        "",
+        f"All weights from the same start, scikit-learn's digits, {training['seconds']:g} CPU "
+        "seconds a method; a run ends sooner where every row is learned. An update that has begun "
+        "is completed, so that one by the equation may take longer.",
+        "",
+        format_table(ends, markdown=True),
         "",
     ]
 
