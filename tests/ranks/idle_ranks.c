@@ -1,15 +1,35 @@
 /* Ranks that wait for others poll without end.  Where there are more ranks than cores they sleep
- * instead, so that those who have work get on with it.  Open MPI yields between its polls; MPICH,
- * over UCX, calls only the function that moves messages on. */
+ * instead, the longer they have waited, so that those who have work get on with it.  Open MPI
+ * yields between its polls; MPICH, over UCX, calls only the function that moves messages on. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <time.h>
 
-static const struct timespec moment = {0, 50000};
+/* Nanoseconds: of the shortest and the longest sleep, and between polls of one and the same wait. */
+enum { SHORT = 50000, LONG = 1000000, BUSY = 30000 };
+
+static long long now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return 1000000000LL * time.tv_sec + time.tv_nsec;
+}
+
+static void wait_a_while(void)
+{
+    static __thread long long began, last;
+    long long at = now(), pause;
+    if (at - last > BUSY)
+        began = at;
+    pause = (at - began) / 16;
+    pause = pause < SHORT ? SHORT : pause > LONG ? LONG : pause;
+    nanosleep(&(struct timespec){0, (long)pause}, 0);
+    last = now();
+}
 
 int sched_yield(void)
 {
-    nanosleep(&moment, 0);
+    wait_a_while();
     return 0;
 }
 
@@ -28,8 +48,8 @@ unsigned ucp_worker_progress(void *worker)
     unsigned moved = real(worker);
     idle = moved ? 0 : idle + 1;
     if (idle > 200) {
-        idle = 100;
-        nanosleep(&moment, 0);
+        idle = 200;
+        wait_a_while();
     }
     return moved;
 }
