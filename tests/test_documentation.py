@@ -178,6 +178,7 @@ def test_the_worked_examples_are_as_long_as_they_say():
     assert said == counted[:4]
 
 
+@pytest.mark.slow
 def test_the_template_and_the_worked_examples_pass_strict_type_checks(tmp_path):
     from thalweg.workbench.scaffold import write_distribution
 

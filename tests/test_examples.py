@@ -9,6 +9,8 @@ from pathlib import Path
 import matplotlib as mpl
 import pytest
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).resolve().parents[1] / "framework" / "docs"
 EXAMPLES = sorted((DOCS / "examples").glob("plot_*.py"))
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))

@@ -172,6 +172,7 @@ class TestSlurm:
         submitted = "runs/7 --dependency=afterany:7 hpc/slurm.sh config.toml"
         assert cluster.log("sbatch") == [submitted]
 
+    @pytest.mark.slow
     @needs_mpirun
     def test_a_signal_before_the_time_limit_requeues_the_job_which_resumes(self, cluster):
         cluster.configure()
@@ -205,6 +206,7 @@ class TestPBS:
         assert finish(self.start(cluster, OMP_NUM_THREADS="4"))[0] == 0
         assert cluster.log("mpirun")[1].startswith("--map-by slot:PE=4 .venv/bin/thalweg run")
 
+    @pytest.mark.slow
     @needs_mpirun
     def test_the_own_time_limit_and_pre_emption_queue_a_job_that_resumes(self, cluster):
         cluster.configure()

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).with_name("mixed_processors.py")
 
 #: Families whose decisions rest on matrices that all ranks have.

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 TOP = Path(__file__).parents[2]
 
 #: Modules that come with a distribution of another name.

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 THALWEG = ["-m", "thalweg.workbench.command.main"]
 CONFIG = """

@@ -299,6 +299,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["after", "before"])
 def test_a_process_forked_after_a_fit_works_without_threads(tmp_path, when):
     (tmp_path / "forked.py").write_text(FORKED)
