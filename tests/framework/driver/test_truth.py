@@ -158,7 +158,7 @@ def test_values_that_only_round_or_have_kinks_are_no_contradiction(comm, solver,
                 return float(np.float32(value)), gradient.astype(np.float32)
             return value + 1e-8 * math.sin(1e9 * value), gradient  # beyond what it states
 
-    result = thalweg.minimize(Rough(comm), solver=solver, decrease=None, iterations=400)
+    result = thalweg.minimize(Rough(comm), solver=solver, decrease=None, iterations=80)
     assert not result.status.failed
 
 

@@ -19,7 +19,7 @@ from thalweg_clustering.prepared_data import given_labels
 @pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize("options", [{}, {"stored_rows": 0}, {"approximation": "nystrom"}])
 def test_the_alternative_is_found_and_is_the_same_on_any_ranks(comm, options, views, make):
-    points, given, truth = views(200, noise=2)
+    points, given, truth = views(120, noise=2)
     points = points / np.array([1, 1, 1, 1, 3, 3])
     labels = []
     for ranks in (comm, MPI.COMM_SELF):
@@ -61,7 +61,7 @@ def test_fewer_rows_than_ranks_are_no_trouble(comm, make, stored_rows):
 def test_a_sigma_far_from_the_distances_is_told_as_the_reason(comm, sigma, text, views, make):
     points, given, _ = views(60)
     objective = make(comm, points, given, sigma=sigma)
-    metrics = thalweg.minimize(objective, solver="ism", iterations=20).metrics
+    metrics = thalweg.minimize(objective, solver="ism", iterations=2).metrics
     assert metrics["degenerate"]
     assert f"sigma = {sigma:g} is {text}" in metrics["degenerate_because"]
     assert np.isfinite(metrics["cq"])

@@ -113,3 +113,10 @@ def test_slopes_decide_where_values_drown_in_rounding():
     assert trial is not None
     assert abs(trial.step - 1.0) < 0.11
     assert trial.value <= 1.0
+
+
+def test_interpolation_finds_a_parabolas_minimum_at_the_second_trial():
+    line = line_of(Curve(*CURVES["parabola"]))
+    trial = Backtracking(shrink=0.99).search(line, 7.0)
+    assert line.evaluations == 2
+    assert trial.step == pytest.approx(3.0)

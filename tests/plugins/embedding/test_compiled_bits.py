@@ -6,25 +6,23 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import hashlib
 
-import numpy as np
+from thalweg.parallel import MPI, Layout
+from thalweg_embedding.pairs.all_pairs import AllPairs
+from thalweg_embedding.pairs.functions import STUDENT
 
-import thalweg
-from thalweg_embedding import T_SNE, embedding
-
-rows = np.random.default_rng(0).normal(size=(300, 5))
-objective = embedding(T_SNE, thalweg.Dataset.from_array(rows), perplexity=10.0, repulsion="exact")
-x, direction = objective.layout.random_normal(1), objective.layout.random_normal(2)
-found = [
-    objective.hessian_product(x, direction),
-    objective.repulsive_product(x, direction),
-]
+pairs = AllPairs(Layout(MPI.COMM_SELF, 300, 2), STUDENT)
+x, direction = pairs.layout.random_normal(1), pairs.layout.random_normal(2)
+found = [pairs.product(x, direction), pairs.convex_product(x, direction)]
 print(*(hashlib.sha256(array.tobytes()).hexdigest() for array in found))
 """
 
 
+@pytest.mark.slow
 def test_compiled_loops_give_the_bits_of_loaded_ones(tmp_path):
     # A body that LLVM optimizes once for the process that compiles it, and once more for the
     # cache, may add in another order the second time.

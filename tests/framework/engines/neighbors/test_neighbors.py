@@ -90,6 +90,14 @@ def test_leading_coordinates_suffice_where_the_others_are_small(comm):
     assert_exact(comm, points, 2)
 
 
+def test_bounds_are_as_close_wherever_the_points_lie():
+    layout, points = Layout(MPI.COMM_SELF, 256, 5), cloud(256, 5)  # a mean without rounding
+    here, there = (
+        neighbors._Frame(layout, moved, 2).coordinates(moved) for moved in (points, points + 2**30)
+    )
+    assert np.array_equal(here, there)
+
+
 @pytest.mark.ranks(1, 3)
 def test_of_some_rows_they_are_those_that_all_have(comm):
     points = cloud(400, 5)
