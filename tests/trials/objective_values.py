@@ -15,7 +15,6 @@ from thalweg.interfaces import ManifoldVariable
 from thalweg.parallel import MPI, abort_on_error, sum_over_ranks
 from thalweg.workbench.config import read_configuration
 from thalweg.workbench.run.single_run import build_objective
-from thalweg_embedding.pairs import mesh
 
 
 def _blobs(rows: int, dimension: int, **options: Any) -> dict[str, Any]:
@@ -28,7 +27,7 @@ CASES: dict[str, dict[str, Any]] = {
         "data": _blobs(20_000, 6, clusters=5),
         "objective": {"name": "t-sne", "perplexity": 5},
     },
-    "t-sne by pencils": {
+    "t-sne by slabs, three dimensions": {
         "data": _blobs(20_000, 6, clusters=5),
         "objective": {"name": "t-sne", "perplexity": 5, "dimensions": 3},
     },
@@ -78,13 +77,7 @@ def differences(found: dict[str, float], alone: dict[str, float], slope: float) 
     return {name: abs(found[name] - alone[name]) / most for name, most in allowed.items()}
 
 
-def _pencils(ranks: int, dimensions: int, rows: int, modes: int) -> tuple[int, int]:
-    """Pencils of meshes that have rows enough for slabs."""
-    return (1, ranks) if dimensions < 3 else (min(2, ranks), max(1, ranks // 2))
-
-
 if __name__ == "__main__":
-    mesh.process_grid = _pencils
     with abort_on_error():
         for name in sys.argv[1:]:
             line = json.dumps(values_of(CASES[name], MPI.COMM_WORLD))

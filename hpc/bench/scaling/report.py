@@ -39,9 +39,9 @@ THEORY = {
 WALLS = {
     "t-SNE": (
         "Parts of a mesh: of two dimensions it has at most 2,048 columns of modes to share out for "
-        "its transforms, in pencils of three dimensions 24,576 parts, and rows of cells, of which "
-        "there are 2 sqrt(N) in two dimensions, are not divided: more ranks have no part of the "
-        "transforms, and no points beyond the rows. Centers of "
+        "its transforms, of three dimensions some 190 rows, and rows of cells, of which there are "
+        "2 sqrt(N) in two dimensions, are not divided: more ranks have no part of the transforms, "
+        "and no points beyond the rows. Centers of "
         "the cells by which rows are brought together, 16 for each rank, are on all ranks: 160,000 "
         "rows at 10,000 ranks. Rows move between three orders, the user's, that of the cells and "
         "that of the slabs, in exchanges whose messages grow as P where a rank's rows go anywhere. "

@@ -87,7 +87,7 @@ class Box:
 
     def _influence(self, derivative: int) -> np.ndarray:
         far = self.split.far(derivative)
-        return self.mesh.influence(self._spectrum.modes(far, self.mesh.grid))
+        return self.mesh.influence(self._spectrum.modes(far, self.mesh.comm))
 
 
 class Boxes:

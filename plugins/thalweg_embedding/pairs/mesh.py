@@ -9,11 +9,10 @@ Klinteberg (2019), "A parallel nonuniform fast Fourier transform library based o
 All points lie in the lower half of the periodic mesh, so that nothing wraps round, and the
 transforms skip what is known to be zero.
 
-A mesh may lie on the ranks in parts: each rank spreads its points to the lines of the mesh that
+A mesh may lie on the ranks in slabs: each rank spreads its points to the rows of the mesh that
 they reach, these go to the ranks that have them for the transforms and are added there, and each
-axis is whole on a rank in turn, by transposition.  The parts are slabs, or pencils of a mesh of
-three dimensions that has fewer rows than there are ranks.  No rank then holds the whole mesh, and
-each sends about its share of it in each of these exchanges.
+axis is whole on a rank in turn, by a transposition.  No rank then holds the whole mesh, and each
+sends about its share of it in each of these exchanges.
 
 Meshes and modes are arrays of three axes; those that a mesh does not have are of length 1.
 """
@@ -31,7 +30,7 @@ import scipy.fft
 from thalweg.parallel import MPI, Layout, RowRoutes, rows_at, sum_large, sum_over_ranks
 from thalweg_embedding.pairs.cells import Cells
 from thalweg_embedding.pairs.mesh_loops import convolve, energy, interpolate, spread
-from thalweg_embedding.pairs.pencils import RankGrid, grid_shape
+from thalweg_embedding.pairs.transposition import Transposition
 from thalweg_embedding.pairs.window import Window
 
 #: Groups of neighboring mesh rows whose points are spread one after another by one thread.
@@ -40,7 +39,7 @@ MAX_GROUPS = 64
 
 @dataclass(frozen=True)
 class Reached:
-    """This rank's points, and the rows and lines of the mesh that they reach.
+    """This rank's points, and the rows of the mesh that they reach.
 
     Rows lie across the first axis, lines along the last; of two dimensions these are the same.
     """
@@ -52,29 +51,19 @@ class Reached:
     #: First of the rows, and their number; of a mesh that is whole on all ranks, all rows.
     first: int
     count: int
-    #: Lines of this rank's part of the mesh, counted from its first, that arrive by the routes.
-    places: np.ndarray
+    #: Lines of this rank's slab of the mesh, counted from its first, that arrive by the routes.
+    lines: np.ndarray
     #: Routes of the lines to the ranks that transform them; None where the mesh is whole.
     routes: RowRoutes | None = None
-
-
-def process_grid(ranks: int, dimensions: int, rows: int, modes: int) -> tuple[int, int]:
-    """Shape of the grid of ranks over the first two of a mesh's three axes.
-
-    Rows of two dimensions lie along the second axis.  Three dimensions are in slabs, and in pencils
-    where there are more ranks than ``rows`` along an axis; ``modes`` are those along the last.
-    """
-    return (1, ranks) if dimensions < 3 else grid_shape(ranks, rows, modes)
 
 
 class Mesh:
     """A mesh for points in a box of side ``reach``, whatever their place and number.
 
     The periodic box has the side ``period``, at least twice ``reach``, and ``count`` Fourier modes
-    in each dimension.  ``shared``: whether each rank has a part of the mesh, and its points lie
-    close together; else each has the whole, as always of a mesh of one dimension.  Ranks of
-    ``grid`` share the transforms; those beyond the lines of a mesh, and in two dimensions beyond
-    its rows or modes along one axis, take no part in them.
+    in each dimension.  ``shared``: whether each rank has a slab of the mesh, and its points lie
+    close together; else each has the whole, as always of a mesh of one dimension.  The ranks of
+    ``comm`` share the transforms: COMM_SELF of a whole mesh.
     """
 
     def __init__(
@@ -88,8 +77,9 @@ class Mesh:
         real: np.dtype,
         shared: bool = False,
     ) -> None:
-        self._comm = comm
+        self._all_ranks = comm
         self._shared = shared and dimensions > 1
+        self.comm = comm if self._shared else MPI.COMM_SELF
         self._reach = reach
         self.dimensions = dimensions
         self.real = real
@@ -102,14 +92,12 @@ class Mesh:
         # Mesh points that the points of the box reach, in the axes that there are.
         self.used = min(self.size, math.ceil(reach / self.spacing) + window.taps + 1)
         self.kept = count // 2
-        # Two axes are shared out at a time: before transforms the first two, of these lengths.
-        self._lengths = (self.used if dimensions > 2 else 1, self.used if dimensions > 1 else 1)
-        comm = comm if self._shared else MPI.COMM_SELF
-        self.grid = RankGrid(comm, process_grid(comm.size, dimensions, self.used, self.kept))
-        middle = self.size if dimensions > 1 else 1
-        self._across, self._along = self.grid.transpositions(*self._lengths, middle, self.kept)
-        self._middle = slice(self._along.columns.start, self._along.columns.stop)
-        self._columns = slice(self._across.columns.start, self._across.columns.stop)
+        # The axis of rows is shared out before its transform, and the next one after it.
+        self._row_axis = row_axis = min(1, 3 - dimensions)
+        rows = self.used if dimensions > 1 else 1
+        columns = self.size if dimensions > 2 else self.kept
+        self._slabs = Transposition(self.comm, rows, columns, (row_axis, row_axis + 1))
+        self._lines_of_row = self.used if dimensions > 2 else 1
         self._coefficients = window.coefficients.astype(real)
         numbers = np.arange(self.kept)
         self.wave = 2.0 * math.pi / period
@@ -123,27 +111,18 @@ class Mesh:
         groups = self._groups(cells)
         if not self._shared:
             return Reached(cells, groups, 0, self.used, np.arange(0))
-        rows = self._range(cells, 0)
-        if self.dimensions == 2:
-            first, second, lines_in_row = range(1), rows, 1
-        else:
-            first, second, lines_in_row = rows, self._range(cells, 1), self.used
-        i = np.repeat(np.array(first, dtype=np.int64), len(second))
-        j = np.tile(np.array(second, dtype=np.int64), len(first))
-        begin, count = rows.start * lines_in_row, len(rows) * lines_in_row
-        owners = self.grid.owners(i, j, self._lengths)
-        routes = RowRoutes(self._comm, owners, i * self.used + j - begin)
-        i, j = np.divmod(routes.deliver(np.arange(begin, begin + count)), self.used)
-        width = self._across.rows.local_rows
-        places = (i - self._along.rows.start) * width + j - self._across.rows.start
-        return Reached(cells, groups, rows.start, len(rows), places, routes)
+        rows, width = self._rows(cells), self._lines_of_row
+        lines = np.arange(rows.start * width, rows.stop * width)
+        routes = RowRoutes(self.comm, self._slabs.rows.owners(lines // width))
+        lines = routes.deliver(lines) - self._slabs.rows.start * width
+        return Reached(cells, groups, rows.start, len(rows), lines, routes)
 
-    def _range(self, cells: Cells, axis: int) -> range:
-        """Mesh points along an axis that this rank's points reach."""
+    def _rows(self, cells: Cells) -> range:
+        """Rows of the mesh that this rank's points reach."""
         if not cells.order.size:
             return range(0)
         scale, shift, taps = self._places()
-        along = cells.points[axis, : cells.order.size]
+        along = cells.points[0, : cells.order.size]
         low, high = float(along.min()), float(along.max())
         # A row more on either side, since compilers round in different ways.
         first = max(0, math.floor(low * scale + shift - 0.5 * taps) - 1)
@@ -158,9 +137,9 @@ class Mesh:
     def modes(self, reached: Reached, strengths: np.ndarray | None = None) -> np.ndarray:
         """Modes of the density of all ranks' points, of these strengths or of ones.  Collective.
 
-        Of three axes, in the order of an FFT: all wave numbers of the first axis, this rank's of
-        the second, and of the last its part of 0 ... kept - 1.  Strengths are in the order of the
-        cells.
+        Of three axes, in the order of an FFT: all wave numbers of the first two, and 0 ... kept - 1
+        of the last; of the second axis, or of the last in two dimensions, this rank's part.
+        Strengths are in the order of the cells.
         """
         mesh = np.zeros(self._shape(reached), dtype=self.real)
         cells = reached.cells
@@ -170,44 +149,39 @@ class Mesh:
         density = self._summed(mesh, reached)
         workers = numba.get_num_threads() if density.size > 2**17 else 1
         modes = _transformed("rfft", density, self.size, 2, workers)[..., : self.kept]
-        modes = self._across.to_columns(modes)
-        if self.dimensions > 1:
-            modes = _transformed("fft", modes, self.size, 1, workers)
-        modes = self._along.to_columns(modes)
-        if self.dimensions > 2:
-            modes = _transformed("fft", modes, self.size, 0, workers)
+        for axis in range(1, 2 - self.dimensions, -1):
+            if axis == self._row_axis:
+                modes = self._slabs.to_columns(modes)
+            modes = _transformed("fft", modes, self.size, axis, workers)
         return modes
 
     def _summed(self, mesh: np.ndarray, reached: Reached) -> np.ndarray:
         """This rank's lines of the mesh for transforms: the sum of what all ranks spread."""
         if reached.routes is None:
-            return np.asarray(sum_large(self._comm, mesh)[..., : self.used])
+            return np.asarray(sum_large(self._all_ranks, mesh)[..., : self.used])
         received = reached.routes.deliver(mesh.reshape(-1, mesh.shape[2])[:, : self.used])
-        shape = self._along.rows.local_rows, self._across.rows.local_rows, self.used
-        lines = np.zeros((shape[0] * shape[1], self.used), self.real)
+        rows = self._slabs.rows.local_rows
+        lines = np.zeros((rows * self._lines_of_row, self.used), self.real)
         begin = 0
         for count in reached.routes.received:
-            lines[reached.places[begin : begin + count]] += received[begin : begin + count]
+            lines[reached.lines[begin : begin + count]] += received[begin : begin + count]
             begin += count
-        return lines.reshape(shape)
+        first = (rows, self._lines_of_row) if self.dimensions > 2 else (1, rows)
+        return lines.reshape(*first, self.used)
 
     def influence(self, modes: np.ndarray) -> np.ndarray:
         """Factors of a density's modes that give those of its potential by a function.  Collective.
 
-        ``modes`` are the function's, for wave numbers 0 ... count/2 in each dimension, divided by
-        count^d: this rank's part of the second axis, shared out over the rows of the grid, and of 0
-        ... kept - 1 in the last axis.  The factors are for wave numbers of both signs, and divided
-        by the window's transform.
+        ``modes`` are those of a :class:`~thalweg_embedding.pairs.spectrum.Spectrum`.  The factors
+        are for wave numbers of both signs, and divided by the window's transform.
         """
-        first, second = (np.abs(self._numbers(axis)) for axis in (0, 1))
-        whole = np.zeros((len(first), len(second), modes.shape[2]))
-        if not self.grid.takes_part:
-            return whole.astype(self.real)
+        first, second, last = (np.abs(self._numbers(axis)) for axis in range(3))
+        whole = np.zeros((len(first), len(second), len(last)))
         outer, middle = first < self.kept, second < self.kept
-        half = Layout(self.grid.along, self.kept + 1 if self.dimensions > 1 else 1)
+        comm = self.comm if self._row_axis == 0 else MPI.COMM_SELF
+        half = Layout(comm, self.kept + 1 if self.dimensions > 1 else 1)
         lines = rows_at(half, np.moveaxis(modes, 1, 0), second[middle])
         whole[np.ix_(outer, middle)] = np.moveaxis(lines[:, first[outer]], 0, 1)
-        last = np.arange(self._columns.start, self._columns.stop)
         for axis, numbers in enumerate((first, second, last)):
             if axis >= 3 - self.dimensions:
                 shape = [1, 1, 1]
@@ -218,17 +192,18 @@ class Mesh:
 
     def _numbers(self, axis: int) -> np.ndarray:
         """This rank's wave numbers along one of three axes."""
-        if axis == 2:
-            return np.arange(self._columns.start, self._columns.stop)
         size = self.size if axis >= 3 - self.dimensions else 1
         numbers = np.fft.fftfreq(size, 1.0 / size).astype(np.int64)
-        return numbers[self._middle] if axis == 1 else numbers
+        if axis == 2:
+            numbers = np.arange(self.kept)
+        return self._slabs.columns.local(numbers) if axis == self._row_axis + 1 else numbers
 
     def energy(self, density: np.ndarray, influence: np.ndarray) -> float:
         """Sum over all pairs of points, each with itself too (Parseval's identity).  Collective."""
         sums = np.empty(density.shape[0] * density.shape[1])
-        energy(density, influence, self._columns.start, sums)
-        return float(sum_over_ranks(self.grid.comm, float(sums.sum())))
+        first = self._slabs.columns.start if self._row_axis == 1 else 0
+        energy(density, influence, first, sums)
+        return float(sum_over_ranks(self.comm, float(sums.sum())))
 
     def slope(self, density: np.ndarray, influence: np.ndarray, axis: int) -> np.ndarray:
         """Modes of half the potential's derivative along an axis."""
@@ -264,19 +239,18 @@ class Mesh:
 
     def _field(self, modes: np.ndarray, reached: Reached) -> np.ndarray:
         workers = numba.get_num_threads() if modes.size > 2**17 else 1
-        if self.dimensions > 2:
-            modes = _transformed("ifft", modes, modes.shape[0], 0, workers)[: self.used]
-        modes = self._along.to_rows(modes)
-        if self.dimensions > 1:
-            modes = _transformed("ifft", modes, modes.shape[1], 1, workers)[:, : self.used]
-        field = _transformed("irfft", self._across.to_rows(modes), self.size, 2, workers)
-        field = field[..., : self.used]
+        for axis in range(3 - self.dimensions, 2):
+            modes = _transformed("ifft", modes, modes.shape[axis], axis, workers)
+            modes = modes[: self.used] if axis == 0 else modes[:, : self.used]
+            if axis == self._row_axis:
+                modes = self._slabs.to_rows(modes)
+        field = _transformed("irfft", modes, self.size, 2, workers)[..., : self.used]
         if reached.routes is None:
             return field
         lines = np.zeros([*self._shape(reached)[:2], self.used], dtype=self.real)
         flat = lines.reshape(-1, self.used)
         field = np.ascontiguousarray(field).reshape(-1, self.used)
-        flat[reached.routes.rows] = reached.routes.give_back(field[reached.places])
+        flat[reached.routes.rows] = reached.routes.give_back(field[reached.lines])
         return lines
 
     def interpolated(self, fields: np.ndarray, reached: Reached) -> np.ndarray:

@@ -11,7 +11,8 @@ import numpy as np
 import scipy.fft
 import scipy.special
 
-from thalweg_embedding.pairs.pencils import RankGrid
+from thalweg.parallel import MPI
+from thalweg_embedding.pairs.transposition import Transposition
 
 #: Squared distances to values, any shape, as NumPy arrays.
 Radial = Callable[[np.ndarray], np.ndarray]
@@ -71,22 +72,25 @@ class Spectrum:
         count = scipy.fft.next_fast_len(max(32, math.ceil(band * period / math.pi)))
         return cls(dimensions, period, count + count % 2, fade, decades)
 
-    def modes(self, radial: Radial, grid: RankGrid) -> np.ndarray:
-        """Modes of a radial function, divided by count^d, on a grid of ranks.  Collective.
+    def modes(self, radial: Radial, comm: MPI.Comm) -> np.ndarray:
+        """Modes of a radial function, divided by count^d, in slabs on these ranks.  Collective.
 
         Real, of three axes, those that there are not of length 1, for wave numbers 0 ... count/2 in
-        each dimension; the second axis has this rank's part, shared out over the grid's rows, and
-        the last its part of 0 ... count/2 - 1, shared out over the grid's columns.
+        each dimension, but 0 ... count/2 - 1 in the last.  The second axis, in two dimensions the
+        last, has this rank's part.
         """
         half = self.count // 2
         lengths = [1] * (3 - self.dimensions) + [half + 1] * self.dimensions
-        across, along = grid.transpositions(lengths[0], lengths[1], lengths[1], half)
+        row_axis = min(1, 3 - self.dimensions)
+        columns = half if row_axis == 1 else half + 1
+        slabs = Transposition(comm, lengths[row_axis], columns, (row_axis, row_axis + 1))
         places = np.arange(half + 1) * (self.period / self.count)
         images = np.stack([places, self.period - places])
         windows = _fading(images - 0.5 * self.period, self.fade, self.decades)
-        parts = [slice(part.start, part.stop) for part in (along.rows, across.rows)]
-        parts = [*parts, slice(None)][3 - self.dimensions :]
-        values = np.zeros((along.rows.local_rows, across.rows.local_rows, half + 1))
+        parts = [slice(None)] * 3
+        parts[row_axis] = slice(slabs.rows.start, slabs.rows.stop)
+        lengths[row_axis] = slabs.rows.local_rows
+        parts, values = parts[3 - self.dimensions :], np.zeros(lengths)
         for image in np.ndindex(*(2,) * self.dimensions):
             squared, window = np.zeros(()), np.ones(())
             for axis, side in enumerate(image):
@@ -95,12 +99,11 @@ class Spectrum:
                 squared = squared + (images[side, parts[axis]] ** 2).reshape(shape)
                 window = window * windows[side, parts[axis]].reshape(shape)
             values += radial(squared) * window
-        values = across.to_columns(_cosines(values, 2)[..., :half])
-        if self.dimensions > 1:
-            values = _cosines(values, 1)
-        values = along.to_columns(values)
-        if self.dimensions > 2:
-            values = _cosines(values, 0)
+        values = _cosines(values, 2)[..., :half]
+        for axis in range(1, 2 - self.dimensions, -1):
+            if axis == row_axis:
+                values = slabs.to_columns(values)
+            values = _cosines(values, axis)
         return values / float(self.count) ** self.dimensions
 
 

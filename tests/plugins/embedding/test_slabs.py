@@ -75,49 +75,6 @@ def test_slabs_give_what_one_rank_gives_and_the_same_bits_each_time(comm, shape)
         same_bits((total, found), everything(layout, whole, function, 1e-4))
 
 
-@pytest.mark.ranks(4)
-@pytest.mark.parametrize(("shape", "grid"), [("cloud", (2, 2)), ("vertical", (3, 1))])
-def test_pencils_give_what_one_rank_gives_and_the_same_bits_each_time(
-    comm, monkeypatch, shape, grid
-):
-    """A grid whose parts divide no side evenly, and one that leaves a rank without a part."""
-    monkeypatch.setattr(boxes, "CUTS", (4.0,))  # else so few points are summed pair by pair
-    whole = 0.2 * the_map(shape, 200, 3)
-    layout, alone = Layout(comm, 200, 3), Layout(MPI.COMM_SELF, 200, 3)
-    expected, wanted = everything(alone, whole, STUDENT, 1e-3)
-    for module, name in ((mesh, "process_grid"), (decomposition, "slabs_and_pencils")):
-        monkeypatch.setattr(module, name, lambda ranks, *_: grid if ranks > 1 else (1, 1))
-    total, found = everything(layout, whole, STUDENT, 1e-3)
-    assert total == pytest.approx(expected, rel=1e-6)
-    agree(layout, found, wanted, 1e-5)
-    same_bits((total, found), everything(layout, whole, STUDENT, 1e-3))
-
-
-@pytest.mark.ranks(4)
-@pytest.mark.parametrize("grid", [(2, 2), (1, 3), (4, 1)])
-def test_points_in_pencils_are_shared_out_and_the_halo_has_all_that_are_near(
-    comm, monkeypatch, grid
-):
-    monkeypatch.setattr(decomposition, "slabs_and_pencils", lambda *_: grid)
-    rows = 3_000
-    whole = the_map("clusters", rows, 3)
-    layout, alone = Layout(comm, rows, 3), Layout(MPI.COMM_SELF, rows, 3)
-    mine = layout.local(whole).copy()
-    center, extent = bounding_box(layout, mine)
-    held = decomposition.decompose(layout, mine, center, extent)
-    assert len(held.points) < 2.0 * rows / (grid[0] * grid[1])
-    assert (len(held.points) == 0) == (comm.rank >= grid[0] * grid[1])
-    assert held.density() == decomposition.decompose(alone, whole, center, extent).density()
-    np.testing.assert_array_equal(held.to_rows(held.from_rows(mine)), mine)
-    for radius in (0.5, 5.0):
-        found = held.halo(radius)(held.points)
-        np.testing.assert_array_equal(found[: len(held.points)], held.points)
-        assert len(np.unique(found, axis=0)) == len(found)
-        if len(held.points):
-            near = cKDTree(held.points).query(whole)[0] <= radius
-            assert near.sum() == (cKDTree(held.points).query(found)[0] <= radius).sum()
-
-
 @pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("cut", [4.0, 2.0**-4, 2.0**-8])
 def test_the_halo_holds_all_near_pairs_wherever_a_split_cuts(comm, monkeypatch, cut):
@@ -173,9 +130,34 @@ def test_ranks_hold_and_send_their_share_and_density_is_the_same_to_the_bit(comm
     assert 0 < sent < 1.5 * (points + fields) + 4_000
 
 
-def test_maps_of_three_dimensions_are_cut_into_pencils_where_slabs_would_be_thin():
-    chosen = decomposition.slabs_and_pencils
-    assert chosen(5_000, 2, 2_000) == (5_000, 1)
-    assert chosen(39, 3, 159) == (39, 1)
-    assert chosen(64, 3, 159) == (8, 8)
-    assert chosen(10_000, 3, 1_588) == (100, 100)
+@pytest.mark.ranks(2, 4)
+def test_the_halo_of_a_slab_has_all_points_that_are_near(comm):
+    rows = 3_000
+    whole = the_map("clusters", rows, 3)
+    layout, alone = Layout(comm, rows, 3), Layout(MPI.COMM_SELF, rows, 3)
+    mine = layout.local(whole).copy()
+    center, extent = bounding_box(layout, mine)
+    slab = decomposition.decompose(layout, mine, center, extent)
+    assert len(slab.points) < 2.0 * rows / comm.size
+    assert slab.density() == decomposition.decompose(alone, whole, center, extent).density()
+    for radius in (0.5, 5.0):
+        reached = slab.halo(radius)(slab.points)
+        np.testing.assert_array_equal(reached[: len(slab.points)], slab.points)
+        assert len(np.unique(reached, axis=0)) == len(reached)
+        near = cKDTree(slab.points).query(whole)[0] <= radius
+        assert near.sum() == (cKDTree(slab.points).query(reached)[0] <= radius).sum()
+
+
+@pytest.mark.ranks(4)
+def test_a_rank_has_its_share_of_a_mesh_in_three_dimensions(comm):
+    of_ranks = mesh.Mesh(comm, 3, 20.0, 45.0, 36, mesh.Window.of(1e-2), np.dtype("f4"), True)
+    rows = 20.0 * np.random.default_rng(comm.rank).random((50, 3)) - 10.0
+    reached = of_ranks.reached(Cells.of(rows, np.zeros(3), 4.0, of_ranks.real))
+    before = phases()["other"].bytes
+    modes = of_ranks.modes(reached)
+    sent = phases()["other"].bytes - before
+    size, used, kept = of_ranks.size, of_ranks.used, of_ranks.kept
+    assert modes.shape[::2] == (size, kept)
+    assert modes.shape[1] <= -(-size // comm.size)
+    # Lines of the mesh, and a transposition of complex numbers.
+    assert 0 < sent <= 4 * used * len(reached.routes.rows) + 8 * -(-used // comm.size) * size * kept
