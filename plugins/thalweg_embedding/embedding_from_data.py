@@ -22,7 +22,7 @@ from thalweg_embedding.affinities.affinities_from_data import (
 from thalweg_embedding.affinities.components import LINKS, UNIFORM_SHARE, tied_together
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.families import Family
-from thalweg_embedding.memory_estimate import require_room, require_room_for_map
+from thalweg_embedding.memory_estimate import require_room
 from thalweg_embedding.options import EmbeddingOptions
 from thalweg_embedding.pairs.choice import attractive_sum, repulsive_sum
 from thalweg_embedding.pairs.density import DensityCorrelation
@@ -32,7 +32,7 @@ from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 from thalweg_embedding.plugin import STOP
 from thalweg_embedding.repulsive_weights import repulsive_weights
 from thalweg_embedding.stages import exaggerated_stages
-from thalweg_embedding.start import Start, eigenvectors, principal_components
+from thalweg_embedding.start import Start, check_dimensions, eigenvectors, principal_components
 
 
 def embedding(
@@ -72,7 +72,7 @@ def embedding(
     if chosen.affinity == "auto":
         chosen = replace(chosen, affinity=family.affinity)
     made = _Embedding(family, dataset, chosen, dataset.layout.with_columns(chosen.dimensions))
-    require_room_for_map(made.layout)
+    check_dimensions(made.layout)
     notes: list[str] = []
     affinities = Affinities(weights) if weights is not None else made.affinities(notes.append)
     densities = _density_term(made.layout, affinities) if chosen.density > 0.0 else None

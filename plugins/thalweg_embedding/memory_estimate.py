@@ -1,8 +1,7 @@
-"""Memory of an embedding from its shapes, for ``thalweg plan`` and before a run; what fits."""
+"""Memory of an embedding from its shapes, for ``thalweg plan`` and to refuse what does not fit."""
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from typing import Any
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, min_over_ranks
+from thalweg.parallel import MPI, min_over_ranks
 from thalweg.plugins import PhaseEstimate, Problem, peaks
 from thalweg_embedding import defaults
 from thalweg_embedding.affinities.distances import SparseDataset
@@ -46,17 +45,12 @@ DENSE_BYTES = 60.0
 #: Arrays of the map's shape that a run holds: iterate, gradient, trials and L-BFGS's pairs.
 MAP_ARRAYS = 32
 
-#: Rows of the mesh along an axis that points reach, for each mode that is kept.
-LINES = 1.5
-
 #: Rows of other ranks that edges end at, as a share of a rank's own, where rows lie by cells of
 #: the data.
 BORDER_ROWS = 0.5
 
-#: Points from which a run says what it will take, and by how much it may take less than that.
-LARGE_ROWS, UNCERTAINTY = 200_000, 1.25
-
-_logger = logging.getLogger("thalweg.embedding")
+#: By how much an embedding may take less than the estimate.
+UNCERTAINTY = 1.25
 
 
 def estimate(problem: Problem) -> list[PhaseEstimate]:
@@ -110,33 +104,27 @@ def estimate_pacmap(problem: Problem) -> list[PhaseEstimate]:
 
 
 def require_room(dataset: Dataset, options: Mapping[str, Any]) -> None:
-    """Refuse an embedding that cannot fit; say on rank 0 what a large one takes.  Collective.
+    """Refuse an embedding that cannot fit.  Collective.
 
-    Refused is an estimate of ``thalweg plan`` above a rank's share of its machine by more than it
-    may be wrong.  Of sparse points, whose columns are not all held, nothing is said.  The
-    preconditioner is taken to be the spectral direction.
+    Refused is an estimate above a rank's share of its machine by more than it may be wrong, the
+    preconditioner taken to be the spectral direction.  Of sparse points, whose columns are not all
+    held, nothing is known.
     """
-    layout = dataset.layout
     if isinstance(dataset, SparseDataset):
         return
-    ranks = layout.comm.size
-    preconditioner = {"name": "spectral"}
-    problem = Problem(layout.rows, layout.columns, ranks, options, {}, preconditioner)
-    phases = estimate(problem)
-    totals = peaks(phases)
-    needed, phase = max(totals), phases[totals.index(max(totals))]
+    layout, ranks = dataset.layout, dataset.comm.size
+    phases = estimate(
+        Problem(layout.rows, layout.columns, ranks, options, {}, {"name": "spectral"})
+    )
+    needed, phase = max(zip(peaks(phases), phases, strict=True), key=lambda each: each[0])
     there = memory_per_rank(layout.comm)
-    what = f"an embedding of {layout.rows:,} points"
-    share = "" if ranks == 1 else f" on each of {ranks:,} ranks"
-    takes = f"about {needed / 2**30:.2f} GiB{share}, in '{phase.name}'"
     if needed > UNCERTAINTY * there:
+        share = "" if ranks == 1 else f" on each of {ranks:,} ranks"
         raise InputError(
-            f"{what} would take {takes}, and a rank has {there / 2**30:.2f} GiB; use more "
+            f"an embedding of {layout.rows:,} points would take about {needed / 2**30:.2f} GiB"
+            f"{share}, in '{phase.name}', and a rank has {there / 2**30:.2f} GiB; use more "
             f"machines, or {phase.advice}"
         )
-    if layout.rows >= LARGE_ROWS and layout.comm.rank == 0:
-        message = "%s takes %s; a rank has %.2f GiB"
-        _logger.warning(message, what, takes, there / 2**30)
 
 
 def memory_per_rank(comm: MPI.Comm) -> float:
@@ -145,36 +133,6 @@ def memory_per_rank(comm: MPI.Comm) -> float:
     ranks = node.size
     node.Free()
     return min_over_ranks(comm, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / ranks)
-
-
-def require_room_for_dense(layout: Layout) -> None:
-    """Refuse affinities of all pairs that would not fit.  Collective."""
-    free = memory_per_rank(layout.comm)
-    needed = DENSE_BYTES * float(layout.counts().max(initial=0)) * layout.rows
-    if needed > free:
-        fitting = math.sqrt(free * layout.comm.size / DENSE_BYTES)
-        raise InputError(
-            f"affinities of all pairs of {layout.rows:,} points would take about "
-            f"{needed / 2**30:,.0f} GiB on each rank, and there are {free / 2**30:.0f} GiB, enough "
-            f"for about {int(fitting / 1000):,},000 points; use graph = 'sparse'"
-        )
-
-
-def require_room_for_map(layout: Layout) -> None:
-    """Refuse a map of more columns than fit, or than the N - 1 that N points use.  Collective."""
-    rows, columns = layout.rows, layout.columns
-    if columns > max(1, rows - 1):
-        raise InputError(
-            f"a map of {rows:,} points has at most {rows - 1:,} dimensions, not {columns:,}"
-        )
-    free = memory_per_rank(layout.comm)
-    needed = MAP_ARRAYS * 8.0 * float(layout.counts().max(initial=0)) * columns
-    if needed > free:
-        raise InputError(
-            f"a run with a map of {rows:,} points in {columns:,} dimensions would take about "
-            f"{needed / 2**30:,.0f} GiB on each rank, and there are {free / 2**30:.0f} GiB; use at "
-            f"most {max(1, int(columns * free / needed)):,} dimensions"
-        )
 
 
 def _dimensions(problem: Problem) -> int:
@@ -239,21 +197,12 @@ def _iterations(problem: Problem, edges: float) -> PhaseEstimate:
             "iterations", map_bytes * MAP_ARRAYS + 8.0 * n * rows * weighted, map_bytes * 4.0,
             advice="use repulsion = 'grid' or 'auto', and equal repulsive weights",
         )  # fmt: skip
-    modes, note = min(MAX_MODES, MODES * rows), ""
-    if ranks > 1 and rows >= defaults.SLAB_ROWS:
-        # Of the mesh, what ranks can share are columns of modes of both signs, in three dimensions
-        # lines of rows.
-        columns = float(round(0.5 * modes ** (1.0 / d)))
-        parts = max(1.0, {2: columns, 3: LINES * columns * columns}.get(d, 1.0))
-        modes /= min(ranks, parts)
-        if ranks > parts:
-            note = (
-                f"the mesh has about {parts:,.0f} parts, and no more ranks than that take part in "
-                "its transforms"
-            )
+    modes = min(MAX_MODES, MODES * rows)
+    if ranks > 1 and d > 1 and rows >= defaults.SLAB_ROWS:
+        # Ranks share modes of both signs along one axis.
+        modes /= min(ranks, round(0.5 * modes ** (1.0 / d)))
     ghosts = BORDER_ROWS * n if _relocated(problem) else _ghosts(problem, edges)
     return PhaseEstimate(
         "iterations", map_bytes * MAP_ARRAYS, MODE_BYTES * modes + 120.0 * n + 8.0 * d * ghosts,
         advice="use a larger repulsion_error",
-        note=note,
     )  # fmt: skip

@@ -14,14 +14,13 @@ from thalweg.parallel import MPI, Layout
 from thalweg.plugins import Help, with_options
 from thalweg_embedding.affinities.pair_sets import PairOptions, PairSets, pair_sets
 from thalweg_embedding.defaults import MANY_ROWS, NOISE, STAGE_ITERATIONS, START_SCALE
-from thalweg_embedding.memory_estimate import require_room_for_map
 from thalweg_embedding.options import MapOptions
 from thalweg_embedding.pairs.choice import attractive_sum
 from thalweg_embedding.pairs.pair_sum import CombinedPairs
 from thalweg_embedding.pairs.parametric import pacmap_functions
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 from thalweg_embedding.plugin import STOP
-from thalweg_embedding.start import Start, principal_components
+from thalweg_embedding.start import Start, check_dimensions, principal_components
 
 #: Weights of mid-near pairs in the stages; in the paper they fall from 1000 to 3 in a hundred
 #: steps, stay there for another hundred, and are 0 from then on.
@@ -126,7 +125,7 @@ def pacmap(
     chosen = PaCMAPOptions(**options)
     init, scale = chosen.init, chosen.init_scale
     layout = dataset.layout.with_columns(chosen.dimensions)
-    require_room_for_map(layout)
+    check_dimensions(layout)
     notes: list[str] = []
     pairs = pair_sets(dataset, chosen, notes.append)
     if init == "auto":

@@ -41,6 +41,15 @@ class Start:
         return self.layout.random_normal(seed, self.scale)
 
 
+def check_dimensions(layout: Layout) -> None:
+    """Refuse a map of more columns than the N - 1 that N points use."""
+    if layout.columns > max(1, layout.rows - 1):
+        raise InputError(
+            f"a map of {layout.rows:,} points has at most {layout.rows - 1:,} dimensions, not "
+            f"{layout.columns:,}"
+        )
+
+
 def principal_components(dataset: Dataset, dimensions: int, scale: float) -> np.ndarray:
     """This rank's rows of the leading principal components, the first of deviation ``scale``.
 

@@ -49,15 +49,12 @@ class PhaseEstimate:
         Further bytes while the phase lasts.
     advice
         Advice where the phase does not fit into memory.
-    note
-        A sentence on what else a user should know of the phase on so many ranks.
     """
 
     name: str
     persistent: float = 0.0
     temporary: float = 0.0
     advice: str = "use more ranks or fewer rows"
-    note: str = ""
 
 
 def peaks(phases: Sequence[PhaseEstimate]) -> list[float]:

@@ -25,7 +25,6 @@ from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.fuzzy import fuzzy_rows
 from thalweg_embedding.affinities.symmetric import Weights, both_ways, check_weights, column_numbers
 from thalweg_embedding.defaults import DENSE_LIMIT, NEIGHBORS_PER_PERPLEXITY, PERPLEXITY
-from thalweg_embedding.memory_estimate import require_room_for_dense
 from thalweg_embedding.options import AffinityOptions
 from thalweg_embedding.pairs import decomposition
 from thalweg_embedding.relocation import Relocation
@@ -174,7 +173,6 @@ def _neighbor_count(
     """Neighbors of a point that have an affinity."""
     others = layout.rows - 1
     if dense:
-        require_room_for_dense(layout)
         return others
     if options.affinity == "entropic":
         return min(others, max(math.ceil(NEIGHBORS_PER_PERPLEXITY * perplexity), 2))

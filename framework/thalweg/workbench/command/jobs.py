@@ -118,8 +118,6 @@ def plan_command(argv: list[str]) -> int:
         titles = [f"{printable(each.label)}\n" if each.label else "" for each in found]
         tables = [title + each.table() for title, each in zip(titles, found, strict=True)]
         most = max(found, key=lambda each: each.memory)
-        notes = dict.fromkeys(phase.note for each in found for phase in each.phases if phase.note)
-        tables += [f"note: {note}" for note in notes]
         return "\n\n".join(tables), most.verdict(room), room is None or most.memory <= room
 
     table, verdict, fits = on_root(MPI.COMM_WORLD, predict)
