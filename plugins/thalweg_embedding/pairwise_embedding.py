@@ -211,13 +211,16 @@ class PairwiseEmbedding(
         return 4.0 * product
 
     def hessian_diagonal(self, x: Array) -> Array:
+        if self._density_term() is not None:
+            raise InputError(
+                "the Hessian's diagonal is not computed where local densities count; use density "
+                "= 0, or a preconditioner that does not need it"
+            )
         _, factor, shift, slopes = self._repelled(x, True)
         diagonal = self.attraction.diagonal(x)
         diagonal += self._lambda * factor * self.repulsion.diagonal(x, shift)
         if self.normalized:
             diagonal -= 4.0 * self._lambda * factor**2 * slopes**2
-        if (densities := self._density_term()) is not None:
-            diagonal -= self._density_weight * densities.diagonal(x)
         return 4.0 * diagonal
 
     def partial_hessian_diagonal(self, x: Array) -> Array:

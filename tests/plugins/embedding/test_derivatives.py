@@ -9,8 +9,9 @@ import pytest
 from sklearn.datasets import load_digits
 
 from thalweg.data import Dataset
+from thalweg.errors import InputError
 from thalweg.parallel import MPI
-from thalweg.testing import check_capabilities, check_gradient
+from thalweg.testing import check_capabilities, check_gradient, check_hessian_product
 from thalweg_embedding import objectives
 from thalweg_embedding.pacmap import pacmap
 
@@ -60,6 +61,11 @@ def test_gradient_and_capabilities_are_what_they_say(comm, name, graph, dimensio
     objective = build(name, comm, graph=graph, dimensions=dimensions)
     x = objective.initial_point(0)
     check_gradient(objective, x)
+    if objective.density is not None:
+        check_hessian_product(objective, x)
+        with pytest.raises(InputError, match="use density = 0"):
+            objective.hessian_diagonal(x)
+        return
     checked = {"Hessian product", "Hessian diagonal", "attractive Laplacian"}
     assert {*checked, "block-diagonal repulsive Hessian"} <= set(check_capabilities(objective, x))
 

@@ -42,7 +42,8 @@ def vectors_of(objective):
     found["again"], gradient = objective.value_and_gradient(x)
     found["gradient"] = layout.gather_rows(gradient)
     found["product"] = layout.gather_rows(objective.hessian_product(x, moves))
-    found["diagonal"] = layout.gather_rows(objective.hessian_diagonal(x))
+    if objective.density is None:
+        found["diagonal"] = layout.gather_rows(objective.hessian_diagonal(x))
     for part in (
         SpectralDirection(),
         FixedPoint(),
