@@ -317,43 +317,34 @@ def _precomputed(dataset: Dataset, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _check_symmetric(dataset: Dataset) -> None:
     """Refuse a dense matrix that differs from its transpose, or has a diagonal.  Collective."""
-    layout = dataset.layout
-    values = np.asarray(dataset.values)
+    layout, values = dataset.layout, np.asarray(dataset.values)
     limit = ROUNDING * max_over_ranks(layout.comm, float(values.max(initial=0.0)))
-    diagonal = values[np.arange(layout.local_rows), layout.start + np.arange(layout.local_rows)]
-    own = [(float(d), -float(layout.start + i)) for i, d in enumerate(diagonal)]
-    largest, row = _largest(layout, own, 2)
+    own = layout.start + np.arange(layout.local_rows)
+    largest, row = _largest(layout, values[np.arange(layout.local_rows), own], own)
     if largest > limit:
         raise InputError(
-            f"precomputed distances must have a zero diagonal, but row {-int(row)} (counted from "
-            f"0) has the distance {largest:.6g} to itself; set the diagonal to 0"
+            f"precomputed distances must have a zero diagonal, but row {row} (counted from 0) has "
+            f"the distance {largest:.6g} to itself; set the diagonal to 0"
         )
-    differences_of_pairs: list[tuple[float, ...]] = []
+    differences = np.zeros(layout.local_rows)
     for start, block in _blocks(dataset):
         for first, part in _parts(dataset, block.shape[0]):
-            there = part[:, start : start + len(block)]
+            rows = slice(first, first + len(part))
             back = block[:, layout.start + first : layout.start + first + len(part)].T
-            if there.size == 0:
-                continue
-            differences = np.abs(np.subtract(there, back, dtype=float))
-            at = np.unravel_index(np.argmax(differences), differences.shape)
-            pair = -float(layout.start + first + at[0]), -float(start + at[1])
-            differences_of_pairs.append(
-                (float(differences[at]), *pair, float(there[at]), float(back[at]))
-            )
-    largest, *negative, one, other = _largest(layout, differences_of_pairs, 5)
+            apart = np.abs(np.subtract(part[:, start : start + len(block)], back, dtype=float))
+            np.maximum(differences[rows], apart.max(axis=1, initial=0.0), out=differences[rows])
+    largest, row = _largest(layout, differences, own)
     if largest > limit:
-        i, j = (-int(number) for number in negative)
         raise InputError(
-            f"precomputed distances must be symmetric, but rows {i} and {j} (counted from 0) have "
-            f"{one:.6g} in row {i} and {other:.6g} in row {j}; give (D + D.T) / 2, or D + D.T if "
-            "D holds one triangle only"
+            f"precomputed distances must be symmetric, but row {row} (counted from 0) differs from "
+            f"its column by {largest:.6g}; give (D + D.T) / 2, or D + D.T if D holds one triangle "
+            "only"
         )
 
 
-def _largest(
-    layout: Layout, candidates: Sequence[tuple[float, ...]], width: int
-) -> tuple[float, ...]:
-    """The largest tuple of all ranks'.  Collective."""
-    mine = max(candidates, default=(-1.0,) * width)
-    return max(map(tuple, values_of_all_ranks(layout.comm, np.array(mine)).tolist()))
+def _largest(layout: Layout, numbers: np.ndarray, rows: np.ndarray) -> tuple[float, int]:
+    """The largest number of all ranks', and the first row with it.  Collective."""
+    at = int(np.argmax(numbers)) if len(numbers) else 0
+    mine = [numbers[at], -rows[at]] if len(numbers) else [-1.0, 0.0]
+    largest, row = max(values_of_all_ranks(layout.comm, np.array(mine, dtype=float)).tolist())
+    return largest, -int(row)

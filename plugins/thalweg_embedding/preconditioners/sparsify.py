@@ -35,23 +35,7 @@ def strongest(layout: Layout, weights: Weights, kappa: int) -> scipy.sparse.csr_
 def _select(indptr, weights, starts, kept):
     """Positions of each row's largest weights, in ascending order."""
     for n in prange(indptr.size - 1):
-        first = indptr[n]
-        count = starts[n + 1] - starts[n]
-        if count == 0:
-            continue
-        chosen = kept[starts[n] : starts[n + 1]]
-        if count == indptr[n + 1] - first:
-            for place in range(count):
-                chosen[place] = first + place
-            continue
-        filled = 0
-        for entry in range(first, indptr[n + 1]):
-            if filled == count and weights[entry] <= weights[chosen[count - 1]]:
-                continue
-            place = filled if filled < count else count - 1
-            while place > 0 and weights[chosen[place - 1]] < weights[entry]:
-                chosen[place] = chosen[place - 1]
-                place -= 1
-            chosen[place] = entry
-            filled = min(filled + 1, count)
-        chosen.sort()
+        first, chosen = indptr[n], kept[starts[n] : starts[n + 1]]
+        # A stable order: of equal weights the first ones stay.
+        order = np.argsort(-weights[first : indptr[n + 1]], kind="mergesort")
+        chosen[:] = first + np.sort(order[: chosen.size])
