@@ -49,6 +49,12 @@ class EigenvectorEstimator(MapTransformer):
     objective_ : float
         Sum of the eigenvalues.
     n_iter_, n_features_in_ : int
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> EigenvectorEstimator(n_neighbors=15).fit_transform(load_iris().data).shape
+    (150, 2)
     """
 
     #: Builder of the objective, and parameters that set an option of another name.
@@ -116,12 +122,6 @@ class LaplacianEigenmaps(EigenvectorEstimator):
         points if that is less.
     normalized
         Constraint X'DX = I with the degrees D, or X'X = I.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> LaplacianEigenmaps(n_neighbors=15).fit_transform(load_iris().data).shape
-    (150, 2)
     """
 
     _build = staticmethod(laplacian_eigenmaps)
@@ -153,12 +153,6 @@ class LocallyLinearEmbedding(EigenvectorEstimator):
     ----------
     reg
         Share of the trace added to the diagonal of each local Gram matrix.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> LocallyLinearEmbedding(n_neighbors=15).fit_transform(load_iris().data).shape
-    (150, 2)
     """
 
     _build = staticmethod(locally_linear_embedding)

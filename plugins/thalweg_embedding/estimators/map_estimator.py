@@ -91,6 +91,12 @@ class MapEstimator(MapTransformer):
         Objective, gradient norm, evaluations and seconds of each iterate.
     notes_ : tuple of str
         Sentences on what the run decided or fell back to.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> MapEstimator(random_state=0).fit_transform(load_iris().data).shape
+    (150, 2)
     """
 
     _build: ClassVar[Callable[..., PairwiseEmbedding]]  # builder of the objective

@@ -104,12 +104,6 @@ class PaCMAP(MapEstimator):
         Mid-near and further pairs of a point, relative to its neighbors.
     metric
         ``"euclidean"``, ``"cosine"`` or ``"correlation"``, of dense rows.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> PaCMAP(n_neighbors=10, random_state=0).fit_transform(load_iris().data).shape
-    (150, 2)
     """
 
     _build = staticmethod(pacmap)
@@ -144,12 +138,6 @@ class TSNE(PairwiseEstimator):
         Weight of the repulsion, 1 for t-SNE.  Less gives the spectrum of Boehm, Berens and
         Kobak (2022): 1/4 is like UMAP, 1/30 like force-directed layouts, and 0 tends to Laplacian
         eigenmaps.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> TSNE(perplexity=15).fit_transform(load_iris().data).shape
-    (150, 2)
     """
 
     _build = staticmethod(objectives.t_sne)
@@ -159,14 +147,7 @@ class TSNE(PairwiseEstimator):
 
 @estimator
 class SymmetricSNE(PairwiseEstimator):
-    """Symmetric SNE: t-SNE's problem with a Gaussian kernel in the map.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> SymmetricSNE(perplexity=15).fit_transform(load_iris().data).shape
-    (150, 2)
-    """
+    """Symmetric SNE: t-SNE's problem with a Gaussian kernel in the map."""
 
     _build = staticmethod(objectives.symmetric_sne)
 
@@ -188,12 +169,6 @@ class UMAP(PairwiseEstimator):
         more.
     n_neighbors
         Neighbors of a point, itself included, as UMAP counts.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> UMAP(n_neighbors=10, min_dist=0.3).fit_transform(load_iris().data).shape
-    (150, 2)
     """
 
     _build = staticmethod(objectives.umap_embedding)
@@ -211,12 +186,6 @@ class LargeVis(PairwiseEstimator):
     ----------
     lambda_
         Weight of the repulsion: negative samples of an edge times their weight, by default 5 x 7.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> LargeVis(perplexity=15).fit_transform(load_iris().data).shape
-    (150, 2)
     """
 
     _build = staticmethod(objectives.largevis_embedding)
@@ -232,12 +201,6 @@ class NegTSNE(PairwiseEstimator):
         Constant in place of t-SNE's normalization, per pair: the larger, the more attraction.
     lambda_
         Weight of the repulsion: the number of negative samples, by default 5.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> NegTSNE(n_neighbors=10).fit_transform(load_iris().data).shape
-    (150, 2)
     """
 
     _build = staticmethod(objectives.negative_t_sne_embedding)
@@ -256,12 +219,6 @@ class ElasticEmbedding(PairwiseEstimator):
     repulsive_weights
         w-: ``"uniform"``, ``"squared-distances"`` of the data (both sum to 1), ``"one"``, or
         ``"complement"``: what the affinities lack to 1.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> ElasticEmbedding(lambda_=10.0, random_state=0).fit_transform(load_iris().data).shape
-    (150, 2)
     """
 
     _build = staticmethod(objectives.elastic_embedding)
