@@ -8,7 +8,7 @@ from scipy.spatial import cKDTree
 
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.traffic import phases
-from thalweg_embedding.pairs import boxes, decomposition, mesh
+from thalweg_embedding.pairs import boxes, decomposition
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid_pairs import GridPairs
@@ -146,18 +146,3 @@ def test_the_halo_of_a_slab_has_all_points_that_are_near(comm):
         assert len(np.unique(reached, axis=0)) == len(reached)
         near = cKDTree(slab.points).query(whole)[0] <= radius
         assert near.sum() == (cKDTree(slab.points).query(reached)[0] <= radius).sum()
-
-
-@pytest.mark.ranks(4)
-def test_a_rank_has_its_share_of_a_mesh_in_three_dimensions(comm):
-    of_ranks = mesh.Mesh(comm, 3, 20.0, 45.0, 36, mesh.Window.of(1e-2), np.dtype("f4"), True)
-    rows = 20.0 * np.random.default_rng(comm.rank).random((50, 3)) - 10.0
-    reached = of_ranks.reached(Cells.of(rows, np.zeros(3), 4.0, of_ranks.real))
-    before = phases()["other"].bytes
-    modes = of_ranks.modes(reached)
-    sent = phases()["other"].bytes - before
-    size, used, kept = of_ranks.size, of_ranks.used, of_ranks.kept
-    assert modes.shape[::2] == (size, kept)
-    assert modes.shape[1] <= -(-size // comm.size)
-    # Lines of the mesh, and a transposition of complex numbers.
-    assert 0 < sent <= 4 * used * len(reached.routes.rows) + 8 * -(-used // comm.size) * size * kept
