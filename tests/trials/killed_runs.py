@@ -15,14 +15,10 @@ import os
 import random
 import signal
 import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-# GNU OpenMP ends a process that was forked.
-os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")
 
 import thalweg
 from thalweg.driver import loop
@@ -188,38 +184,6 @@ def main(folder: Path, seed: int, kills: int, names: list[str]) -> None:
         comm.Barrier()
 
 
-def main_of_one_rank(folder: Path, seed: int, kills: int, names: list[str]) -> int:
-    """The same on one rank: a process forked for each attempt dies, so that none starts anew."""
-    comm, killed = MPI.COMM_SELF, 0
-    killer = Killer(None)
-    for number, name in enumerate(names):
-        place = folder / f"case-{number}"
-        config = configuration(name, seed)
-        run_reference(comm, place, config, killer)
-        attempts = 0
-        while True:
-            attempts += 1
-            child = os.fork()
-            if child == 0:
-                code = 1
-                try:
-                    run_attempt(comm, place, config, killer, kills, f"{seed} 1 {name}")
-                    code = 0
-                except BaseException:
-                    traceback.print_exc()
-                finally:
-                    os._exit(code)
-            _, status = os.waitpid(child, 0)
-            died = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-            killed += died
-            if not died:
-                break
-        if status == 0:
-            finish(folder, place, name, 1, attempts)
-        sys.stdout.flush()
-    return killed
-
-
 def compare(reference: Path, killed: Path) -> str:
     """Which file differs in any bit, empty if none does; wall times do not count."""
     if (reference / "solution.npy").read_bytes() != (killed / "solution.npy").read_bytes():
@@ -237,9 +201,5 @@ def compare(reference: Path, killed: Path) -> str:
 
 
 if __name__ == "__main__":
-    arguments = (Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
-    if MPI.COMM_WORLD.size == 1:
-        sys.stdout.write(f"{main_of_one_rank(*arguments)}\n")
-    else:
-        with abort_on_error():
-            main(*arguments)
+    with abort_on_error():
+        main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

@@ -1,8 +1,7 @@
 """Mutations of numerical code: a sign, a factor of two, a swapped index must fail some test.
 
-Each case changes one place of a module: it forks this process, puts the changed code into the
-functions that are loaded, and runs the tests that call them, the quickest first, until one fails.
-What all tests on one rank let pass meets those on two and three ranks, in a copy of the sources.
+Each case changes one place of a module in a copy of the sources and runs tests until one fails: the
+one that the record says noticed that place before, then the family's on one rank, then the others.
 Places are drawn by a seed; ``THALWEG_MUTATIONS`` says how many of each module.  A change that
 keeps the meaning is listed in :data:`HARMLESS`, with the reason.
 """
@@ -11,25 +10,14 @@ from __future__ import annotations
 
 import ast
 import functools
-import gc
-import hashlib
-import importlib
 import json
 import os
 import random
-import resource
 import shutil
-import signal
 import subprocess
 import sys
-import threading
-import time
-import traceback
-import warnings
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
@@ -39,8 +27,11 @@ ROOT = Path(__file__).parents[2]
 #: Places that are changed in each module.
 PLACES = int(os.environ.get("THALWEG_MUTATIONS", "1"))
 
-#: Selects the tests on one rank.
-ONE_RANK = "not ranks2 and not ranks3 and not ranks4"
+#: Selects the tests on one rank, and those on others.
+RANKS = ("not ranks2 and not ranks3 and not ranks4", "ranks2 or ranks3")
+
+#: What the campaign found the last time.
+RECORD = ROOT / "hpc" / "results" / "trials.json"
 
 #: Folders of numerical code, and the tests that are to notice a change in them.
 FAMILIES = {
@@ -261,234 +252,25 @@ def chosen() -> list[Mutation]:
     return cases
 
 
-# -- code that is changed, and who calls it -----------------------------------------------------
-
-#: Name of a piece of code: its file, name and first line.
-Key = tuple[str, str, int]
-
-
-def key(code: CodeType) -> Key:
-    return code.co_filename.removeprefix(f"{ROOT}/"), code.co_name, code.co_firstlineno
-
-
-def pairs_of_code(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
-    """Each piece of code of a module and its successor, the outer before the inner."""
-    inner = ([c for c in code.co_consts if isinstance(c, CodeType)] for code in (old, new))
-    for before, after in zip(*inner, strict=True):
-        yield before, after
-        yield from pairs_of_code(before, after)
-
-
-def compiled(mutation: Mutation, file: Path) -> list[tuple[CodeType, CodeType]]:
-    """Each piece of code as it is, and as it is changed in this file."""
-    path = ROOT / mutation.file
-    source = path.read_text(encoding="utf-8")
-    changed = compile(mutation.apply(source), str(file), "exec")
-    return list(pairs_of_code(compile(source, str(path), "exec"), changed))
-
-
-def apply_to_loaded(mutation: Mutation, folder: Path) -> None:
-    """Change the functions that are loaded, and check that some are."""
-    # All code of the module gets a file of its own: kernels are found by what their files hold.
-    file = folder / Path(mutation.file).name
-    file.write_text(mutation.apply((ROOT / mutation.file).read_text("utf-8")), encoding="utf-8")
-    pairs = compiled(mutation, file)
-    new = {key(before): (after, before != after) for before, after in pairs}
-    done = False
-    for thing in gc.get_objects():
-        if isinstance(thing, functools._lru_cache_wrapper) and "thalweg" in str(thing.__module__):
-            thing.cache_clear()  # of what the code returned before
-        if isinstance(thing, FunctionType) and (found := new.get(key(thing.__code__))):
-            thing.__code__ = found[0]
-            done |= found[1]
-    assert done, f"no function that is loaded has {mutation.name}"
-
-
-def innermost(mutation: Mutation) -> Key:
-    """The piece of code that holds the place."""
-    return [key(old) for old, new in compiled(mutation, ROOT / mutation.file) if old != new][-1]
-
-
-class Calls:
-    """A plugin for pytest: which test calls which code, and how long it takes."""
-
-    def __init__(self) -> None:
-        from thalweg.parallel.kernels import Kernel
-
-        self.tests: dict[str, dict[str, Any]] = {}
-        self._fixtures: dict[str, set[Key]] = {}
-        self._names: dict[int, set[Key]] = {}
-        self._seen: set[int] = set()
-        self._kernel = Kernel.__call__.__code__
-
-    def _trace(self, frame: Any, event: str, argument: Any) -> None:
-        code = frame.f_code
-        self._seen.add(id(code))
-        if id(code) not in self._names:
-            ours = code.co_filename.startswith((f"{ROOT}/framework", f"{ROOT}/plugins"))
-            self._names[id(code)] = {key(code)} if ours else set()
-        if code is self._kernel:
-            # Compiled code is not traced.
-            kernel = frame.f_locals["self"]
-            self._seen.add(id(kernel))
-            if id(kernel) not in self._names:
-                self._names[id(kernel)] = {key(called.__code__) for called, _ in kernel._called}
-
-    def _taken(self) -> set[Key]:
-        seen, self._seen = self._seen, set()
-        return set().union(*(self._names[name] for name in seen))
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
-        if fixturedef.scope == "function":
-            return (yield)
-        # All tests that ask for it depend on what it calls, not only the first.
-        self._extra |= self._taken()
-        try:
-            return (yield)
-        finally:
-            self._fixtures[fixturedef.argname] = self._taken()
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
-        for thing in list(vars(item.module).values()):
-            if hasattr(thing, "cache_clear"):
-                thing.cache_clear()
-        self._extra: set[Key] = set()
-        start = time.process_time()
-        sys.settrace(self._trace)
-        threading.settrace(self._trace)
-        try:
-            return (yield)
-        finally:
-            sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]
-            calls = self._taken() | self._extra
-            for name in item.fixturenames:
-                calls |= self._fixtures.get(name, set())
-            test = self.tests.setdefault(item.nodeid, {})
-            test |= {"seconds": time.process_time() - start, "calls": sorted(calls)}
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed or report.skipped:
-            self.tests.setdefault(report.nodeid, {})["left_out"] = True
-
-
-class Order:
-    """A plugin for pytest: runs some tests in their order, then all others of new files."""
-
-    def __init__(self, tests: list[str], new: list[str]) -> None:
-        self.places = {test: place for place, test in enumerate(tests)}
-        self.new = new
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        for item in items:
-            if item.nodeid.partition("::")[0] in self.new:
-                self.places.setdefault(item.nodeid, len(self.places))
-        items[:] = [item for item in items if item.nodeid in self.places]
-        items.sort(key=lambda item: self.places[item.nodeid])
-
-
-def run_forked(work: Callable[[], int], output: Path, cpu_seconds: int, seconds: float) -> int:
-    """Exit code of a function that runs in a child; negative where it was killed at a limit."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads
-        child = os.fork()
-    if not child:
-        code = 70
-        try:
-            os.setsid()
-            resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
-            descriptor = os.open(output, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
-            for standard in (1, 2):
-                os.dup2(descriptor, standard)
-            sys.stdout = sys.stderr = os.fdopen(os.dup(1), "w")
-            code = work()
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            os._exit(code)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def run_pytest(files: list[str], plugin: object, *options: str) -> int:
-    """Run the tests on one rank in these files, in this process."""
-    os.environ["THALWEG_THREADS"] = "1"
-    os.environ.pop("PYTEST_ADDOPTS", None)
-    os.chdir(ROOT)
-    options += ("-q", "--tb=short", "-p", "no:cacheprovider", "-o", "timeout=300", "-k", ONE_RANK)
-    code = 0
-    # With more than 20 files some tests would run in a process beside this one.
-    for start in range(0, len(files), 15):
-        found = int(pytest.main([*options, *files[start : start + 15]], plugins=[plugin]))
-        if found not in (0, 1, 5) or (found == 1 and "-x" in options):
-            return found
-        code = max(code, found % 5)
-    return code
-
-
-def digest(*folders: str) -> str:
-    """Digest of the Python files in these folders."""
-    files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
-    files += [ROOT / folder for folder in folders if folder.endswith(".py")]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
-
-
-def record(folder: str, kept: Any, scratch: Path) -> dict[str, Any]:
-    """What the tests of a family call; recorded once while the sources stay as they are.
-
-    Of files of tests that are new or have changed since, all tests count.
-    """
-    name, sources = f"thalweg/calls-{folder.replace('/', '-')}", digest("framework", "plugins")
-    found = kept.get(name, {})
-    if found.get("sources") == sources:
-        return dict(found)
-    output = scratch / "record.json"
-
-    def work() -> int:
-        calls = Calls()
-        code = run_pytest(files_of_tests(folder), calls)
-        output.write_text(json.dumps(calls.tests))
-        return code
-
-    code = run_forked(work, scratch / "record.txt", 7200, 7200.0)
-    assert code in (0, 1), (scratch / "record.txt").read_text()[-3000:]
-    tests = json.loads(output.read_text())
-    files = {file: digest(file) for file in files_of_tests(folder)}
-    found = {"sources": sources, "tests": tests, "files": files}
-    kept.set(name, found)
-    return found
-
-
-def files_of_tests(folder: str) -> list[str]:
-    found = [path for tests in FAMILIES[folder] for path in (ROOT / tests).rglob("test_*.py")]
-    return sorted(str(path.relative_to(ROOT)) for path in found)
-
-
 # -- the campaign -------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
-def loaded() -> None:
-    """All modules that are changed are loaded, and come from this folder."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for file in places():
-            module = importlib.import_module(".".join(Path(file).with_suffix("").parts[1:]))
-            assert Path(str(module.__file__)).resolve() == ROOT / file
+@functools.cache
+def noticed_before() -> dict[tuple[str, str], str]:
+    """The test, by file and function, that noticed a changed line of a file the last time."""
+    campaigns = json.loads(RECORD.read_text(encoding="utf-8"))["campaigns"]
+    found = {}
+    for case in campaigns.get("mutations", {}).get("mutations", ()):
+        test = str(case.get("by")).removeprefix("FAILED ").partition("[")[0].partition(" ")[0]
+        file, _, function = test.partition("::")
+        if (ROOT / file).is_file() and f"def {function}(" in (ROOT / file).read_text("utf-8"):
+            found[case["file"], case["text"]] = test
+    return found
 
 
 @pytest.fixture(scope="session")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copies of the sources, one of which a case changes; the tests import them."""
     folder = tmp_path_factory.mktemp("mutated")
     for part in ("framework", "plugins"):
         ignored = shutil.ignore_patterns("__pycache__", "*.png")
@@ -496,42 +278,30 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def noticed_on_ranks(mutation: Mutation, tests: list[str], copy: Path) -> str:
-    """A test on two or three ranks that fails with the changed file, or nothing."""
-    target = copy / mutation.file
-    source = target.read_text(encoding="utf-8")
-    target.write_text(mutation.apply(source), encoding="utf-8")
+def first_failure(tests: list[str], copy: Path, *options: str) -> str:
+    """The line that names the first of these tests that fails with the copies, or nothing."""
     paths = os.pathsep.join(str(copy / part) for part in ("framework", "plugins"))
     environment = dict(os.environ) | {"PYTHONPATH": paths}
+    environment.pop("PYTEST_ADDOPTS", None)
+    where = [sys.executable, "-c", "import thalweg.errors as e; print(e.__file__)"]
+    seen = subprocess.run(where, env=environment, capture_output=True, text=True)
+    assert seen.stdout.startswith(str(copy)), seen
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-p", "no:cacheprovider"]
-    command += ["-k", "ranks2 or ranks3", *tests]
+    command += ["-o", "timeout=300", *options, *tests]
     try:
-        where = [sys.executable, "-c", "import thalweg.errors as e; print(e.__file__)"]
-        seen = subprocess.run(where, env=environment, capture_output=True, text=True)
-        assert seen.stdout.startswith(str(copy)), seen
         done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1500
         )
     except subprocess.TimeoutExpired:
-        return "time limit on ranks"
-    finally:
-        target.write_text(source, encoding="utf-8")
-        shutil.rmtree(target.parent / "__pycache__", ignore_errors=True)
-    assert done.returncode in (0, 1, 5), done.stdout[-3000:]
-    return "" if done.returncode != 1 else first_failure(done.stdout)
-
-
-def first_failure(output: str) -> str:
-    """The line that names the first test that failed, or else the last line."""
-    said = output.splitlines()
+        return "time limit"
+    if done.returncode in (0, 5):
+        return ""
+    said = done.stdout.splitlines() or [f"ended with code {done.returncode}"]
     return next((text for text in said if text.startswith(("FAILED", "ERROR"))), said[-1])
 
 
-@pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize("mutation", [pytest.param(case, id=case.name) for case in chosen()])
-def test_a_mutation_is_noticed(
-    mutation: Mutation, copy: Path, trial: Any, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_a_mutation_is_noticed(mutation: Mutation, copy: Path, trial: Any) -> None:
     line = mutation.changed_line()
     reason = HARMLESS.get((mutation.file, line))
     note = {"file": mutation.file, "line": mutation.line, "text": line}
@@ -540,39 +310,19 @@ def test_a_mutation_is_noticed(
     if reason:
         trial.note("mutation", json.dumps(note))
         pytest.skip(reason)
-    folder = next(folder for folder in FAMILIES if mutation.file.startswith(folder))
-    found = record(folder, request.config.cache, tmp_path)
-    # JSON has made lists of the keys.
-    place = list(innermost(mutation))
-    new = [file for file in files_of_tests(folder) if digest(file) != found["files"].get(file)]
-    passed = {test: said for test, said in found["tests"].items() if not said.get("left_out")}
-    tests = [test for test, said in passed.items() if place in said["calls"]]
-    if not tests:
-        # Compiled code that tests or other compiled code call is not traced.
-        reach = {
-            test.partition("::")[0]
-            for test, said in passed.items()
-            if any(called[0] == mutation.file for called in said["calls"])
-        }
-        tests = [test for test in passed if test.partition("::")[0] in reach]
-    tests.sort(key=lambda test: passed[test]["seconds"])
-    files = list(dict.fromkeys([*(test.partition("::")[0] for test in tests), *new]))
-    limit = 90 + 2 * sum(passed[test]["seconds"] for test in tests) + 60 * len(new)
-    output = tmp_path / "output.txt"
-
-    def work() -> int:
-        apply_to_loaded(mutation, tmp_path)
-        return run_pytest(files, Order(tests, new), "-x")
-
-    code = 0
-    if files:
-        code = run_forked(work, output, int(limit), 1500.0)
-        assert code <= 1, output.read_text()[-3000:]
-    by = f"ended by {signal.Signals(-code).name}" if code < 0 else ""
-    if code == 1:
-        by = first_failure(output.read_text())
-    by = by or noticed_on_ranks(mutation, FAMILIES[folder], copy)
-    note |= {"outcome": "noticed" if by else "not noticed", "by": by, "tests": len(tests)}
+    family = FAMILIES[next(folder for folder in FAMILIES if mutation.file.startswith(folder))]
+    before = noticed_before().get((mutation.file, line))
+    target = copy / mutation.file
+    source = target.read_text(encoding="utf-8")
+    target.write_text(mutation.apply(source), encoding="utf-8")
+    try:
+        by = first_failure([before], copy) if before else ""
+        for ranks in RANKS:
+            by = by or first_failure(family, copy, "-k", ranks)
+    finally:
+        target.write_text(source, encoding="utf-8")
+        shutil.rmtree(target.parent / "__pycache__", ignore_errors=True)
+    note |= {"outcome": "noticed" if by else "not noticed", "by": by}
     trial.note("mutation", json.dumps(note))
     print(json.dumps(note))
     assert by, f"no test notices {mutation.file}:{mutation.line}: {line}"
