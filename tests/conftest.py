@@ -4,8 +4,6 @@ A test marked ``@pytest.mark.ranks(1, 2, 3)`` is collected once for each count a
 runs on that many ranks: ``tests/ranks`` holds the runner.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

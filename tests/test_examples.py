@@ -1,7 +1,5 @@
 """The gallery's examples and the notebooks run, and what they assert holds."""
 
-from __future__ import annotations
-
 import json
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What works where PETSc is not installed: every family, on one rank and on two."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The docstring of every estimator: each parameter once, and an example that runs."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import inspect
@@ -56,10 +54,3 @@ def test_parameters_of_other_programs_are_refused_with_a_hint():
         TSNE(learning_rate=200)
     with pytest.raises(TypeError, match="no parameter 'perplexty'; did you mean 'perplexity'"):
         TSNE(perplexty=20)
-
-
-def test_most_used_parameters_come_first():
-    from thalweg_embedding import TSNE
-
-    names = list(inspect.signature(TSNE).parameters)
-    assert names[:2] == documented(TSNE, "Parameters")[:2] == ["n_components", "perplexity"]

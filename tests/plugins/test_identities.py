@@ -1,7 +1,5 @@
 """Every objective is told from the same objective of other data, and found again on other ranks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,14 +7,11 @@ import pytest
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.driver import Checkpoints, Stop, drive
+from thalweg.driver import Checkpoints
 from thalweg.driver.identity import objective_identity
-from thalweg.engines.secants import SecantSet
 from thalweg.errors import CheckpointError
-from thalweg.parallel import MPI, Layout
+from thalweg.parallel import MPI
 from thalweg.plugins import ObjectiveSpec, plugins
-from thalweg_isometry.hinge import HingeSearch
-from thalweg_isometry.objective import NearIsometry
 
 #: Options without which an objective of these data is refused.
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -112,20 +107,3 @@ def test_a_run_goes_on_on_other_ranks_and_not_on_other_data(comm, name, tmp_path
     before = comm.bcast(Checkpoints(folder).latest_name() if comm.rank == 0 else None)
     result = minimized(comm, points(), iterations=3, resume=True)
     assert result.iterations >= int(before)
-
-
-@pytest.mark.ranks(1, 2)
-def test_a_stored_scan_of_other_points_is_refused(comm, tmp_path_factory):
-    folder = comm.bcast(tmp_path_factory.mktemp("run") if comm.rank == 0 else None)
-    layout = Layout(comm, 60, 12)
-
-    def driven(scales, **rules):
-        rows = np.random.default_rng(0).normal(size=(60, 12)) * scales
-        objective = NearIsometry(SecantSet(layout.local(rows), layout), 0.4, None)
-        start = objective.initial_point(0)
-        return drive(objective, HingeSearch(), start, checkpoints=Checkpoints(folder), **rules)
-
-    driven(1.0, stop=Stop(iterations=2))
-    with pytest.raises(CheckpointError, match="whose data differ"):
-        driven(np.linspace(3.0, 0.01, 12), resume=True)
-    driven(1.0, stop=Stop(iterations=3), resume=True)

@@ -5,8 +5,6 @@ many.  For more, all selected tests that want the same count run under one ``mpi
 in a pytest on every rank, while this process runs its own tests.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """What a test on several ranks asks for: their number, the communicator, a way to start more."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """How the tests start programs under ``mpirun``, and end them."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

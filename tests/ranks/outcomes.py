@@ -1,7 +1,5 @@
 """The pytest on each rank: it notes outcomes in a file, from which the outer tests take theirs."""
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import os

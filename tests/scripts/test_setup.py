@@ -152,15 +152,6 @@ def test_a_broken_environment_is_made_anew(equipped):
     assert len(equipped.read("venv.log").splitlines()) == 2
 
 
-def test_an_environment_that_was_moved_is_made_anew(equipped):
-    equipped.setup(**OFFER)
-    moved = equipped.folder.with_name("elsewhere")
-    equipped.folder.rename(moved)
-    equipped.folder = moved
-    assert equipped.setup(**OFFER).returncode == 0
-    assert len(equipped.read("venv.log").splitlines()) == 2
-
-
 def test_without_root_it_says_exactly_which_packages_to_ask_for(bare):
     bare.program("python3", PYTHON)
     for name in ("apt-get", "dpkg-query", "sudo"):
@@ -204,12 +195,6 @@ def test_a_wrong_option_is_one_sentence_and_code_2(equipped, wrong):
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert wrong[-1] in done.stderr
-
-
-def test_help_shows_the_options(bare):
-    done = bare.setup("--help")
-    assert done.returncode == 0
-    assert "--petsc=present|debian|pypi" in done.stdout
 
 
 @pytest.mark.parametrize("script", ["setup", "demo", "test", "trials", "mpi-environment"])

@@ -1,7 +1,5 @@
 """The wheel that 'pip install .' builds: what it holds, what it needs, and that it works alone."""
 
-from __future__ import annotations
-
 import ast
 import importlib.metadata
 import os

@@ -164,15 +164,6 @@ def test_its_objectives_reach_the_engines_through_public_names(python, mpirun, t
     assert trace["objective"][-1] < 0.5 * trace["objective"][0]
 
 
-def test_its_parts_combine_with_built_in_ones(python, config, tmp_path):
-    out = tmp_path / "run"
-    mixed = ["--set", "solver.name=lbfgs", "--set", "stop.iterations=30"]
-    text = config.read_text().replace("memory = 4\n", "")
-    config.write_text(text)
-    ran(call(python, "run", config, "--out", out, *mixed))
-    assert result_of(out)["objective"] < 0.05
-
-
 def test_a_killed_run_goes_on_to_the_same_bits(python, mpirun, config, tmp_path):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     ran(mpirun(2, [python, *THALWEG, "run", config, "--quiet", "--out", whole]))
@@ -203,23 +194,3 @@ def test_options_are_checked_like_those_of_the_built_in(python, config, tmp_path
     assert "dimensoin" in done.stderr
     assert "did you mean 'dimension'" in done.stderr
     assert not (tmp_path / "run").exists()
-
-
-def test_a_distribution_made_by_plugin_new_is_installed_and_found(python, tmp_path):
-    made = tmp_path / "thalweg-mine"
-    ran(call(python, "plugin", "new", "thalweg-mine", made))
-    target = tmp_path / "target"
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
-    flags = ["--no-build-isolation", "--disable-pip-version-check", "--target", target]
-    environment = {**os.environ, "PIP_ROOT_USER_ACTION": "ignore"}
-    done = subprocess.run([*pip, *flags, made], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    environment["PYTHONPATH"] = str(target)
-    done = subprocess.run(
-        [python, *THALWEG, "run", made / "example.toml", "--out", tmp_path / "run"],
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
-    ran(done)
-    assert result_of(tmp_path / "run")["metrics"]["squared_misfit"] > 0

@@ -5,8 +5,6 @@ several when it calls ``trial.cases``.  All are marked ``trial``, which the test
 ``scripts/trials`` runs them and records what came out in ``hpc/results/trials.md``.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass

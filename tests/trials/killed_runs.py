@@ -8,8 +8,6 @@ same arguments it resumes.  A case that has come to its end is compared with the
 bit, and the outcome appended to ``FOLDER/outcomes.jsonl``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -4,8 +4,6 @@
 its error as the objective states it, the length of the gradient, and two of its projections.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

@@ -4,8 +4,6 @@ Usage: ``plant.py PLACE KIND RANK FOLDER``.  The fault comes at the second call 
 first, where there is but one) on that rank alone; ``FOLDER/failed`` then holds the time.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -147,22 +147,3 @@ def test_the_interval_holds_the_true_constant(comm, trial, family):
         assert (certificate.delta_lower, certificate.delta) == (scan.delta_lower, scan.delta)
         judged += 1
     trial.cases(judged)
-
-
-@pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize("seed", range(8))
-def test_the_interval_holds_the_true_constant_over_several_tiles(comm, trial, seed):
-    random = np.random.default_rng((seed, 99))
-    n, d = 1100, 40
-    points = np.concatenate(
-        [FAMILIES[seed % 4](random, 90, d), random.standard_normal((n - 90, d))]
-    )
-    points[90:, d // 3 + 1 :] = 0.0
-    layout = Layout(comm, n, d)
-    secants = SecantSet(layout.local(points).copy(), layout)
-    for components in maps(random, points[:90]):
-        truth, _ = true_constant(points, components)
-        for n_leading in (0, 1, 5, d // 3 + 1, 25, 39):
-            secants.forget()
-            scan = secants.scan(components, n_leading=n_leading)
-            assert scan.delta_lower <= truth <= scan.delta

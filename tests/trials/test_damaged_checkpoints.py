@@ -6,8 +6,6 @@ exit code 2 and one sentence, and leave everything as it is; or, where the point
 version, end at the same bits.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 from pathlib import Path

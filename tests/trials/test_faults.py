@@ -4,8 +4,6 @@ Every place in which ranks work together, times everything that one rank alone c
 must end, with an exit code that tells, and nothing may be called a success.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import time

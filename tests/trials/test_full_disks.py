@@ -6,8 +6,6 @@ so; the final write ends it with one sentence and exit code 2; what was written 
 once there is room the run is resumed to the same bits.
 """
 
-from __future__ import annotations
-
 import builtins
 import errno
 import os

@@ -4,8 +4,6 @@ Every solver and objective on 1, 2 and 3 ranks, one of each family on 8; a kill 
 random iteration or step of writing files, on a random rank.  See ``killed_runs.py``.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

@@ -1,7 +1,5 @@
 """Malformed inputs: each gets one sentence and exit code 2, and nothing is written."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -6,8 +6,6 @@ Places are drawn by a seed; ``THALWEG_MUTATIONS`` says how many of each module. 
 keeps the meaning is listed in :data:`HARMLESS`, with the reason.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import json

@@ -4,8 +4,6 @@ Value and gradient of each family at a fixed point, on problems large enough for
 ones do.  See ``objective_values.py``.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """A problem and a solver small enough to know everything about."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

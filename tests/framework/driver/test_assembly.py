@@ -1,7 +1,5 @@
 """Names and options become the same method in a call, in a file and in an estimator."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

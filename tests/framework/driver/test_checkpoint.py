@@ -1,7 +1,5 @@
 """Checkpoints: exact resumption, whole files, and refusals."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

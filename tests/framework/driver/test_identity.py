@@ -1,16 +1,14 @@
 """A run goes on from its own checkpoint and from no other."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.driver import Checkpoints, HomotopySchedule, drive
+from thalweg.driver import HomotopySchedule
 from thalweg.errors import CheckpointError, InputError
-from thalweg.interfaces import Objective, Preconditioner
+from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Layout, sketch, sum_over_ranks
 from thalweg.parallel.identity import identity_texts
 
@@ -59,26 +57,6 @@ def test_a_given_start_is_told_from_another(comm, bowl, folder):
     assert longer.trace["iteration"].tolist() == list(range(len(longer.trace)))
     with pytest.raises(CheckpointError, match="start was"):
         thalweg.minimize(objective, rows + 1.0, checkpoint=folder, resume=True)
-
-
-@pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize("second", ["gradient-descent", "nonlinear-cg"])
-def test_a_state_of_another_solver_is_refused_without_an_identity_too(comm, bowl, folder, second):
-    from thalweg_descent.gradient_descent import GradientDescent
-    from thalweg_descent.lbfgs import LBFGS
-    from thalweg_descent.nonlinear_cg import NonlinearCG
-
-    kinds = {"gradient-descent": GradientDescent, "nonlinear-cg": NonlinearCG}
-    objective, checkpoints = bowl(comm), Checkpoints(folder)
-    drive(objective, LBFGS(), objective.initial_point(0), checkpoints=checkpoints)
-    with pytest.raises(CheckpointError, match="its solver was LBFGS"):
-        drive(
-            objective,
-            kinds[second](),
-            objective.initial_point(0),
-            checkpoints=checkpoints,
-            resume=True,
-        )
 
 
 class Ridge(Objective):
@@ -237,23 +215,3 @@ def test_the_start_that_an_objective_proposes_is_held_to_the_same_rules(comm, bo
     objective.initial_point = lambda seed: rows[1:] if comm.rank == 0 else rows
     with pytest.raises(InputError, match=r"Bowl\.initial_point must have shape"):
         thalweg.minimize(objective, iterations=2)
-
-
-def test_a_preconditioner_that_cannot_be_digested_is_noted(bowl, folder):
-    class Scaling(Preconditioner):
-        def __init__(self, factor):
-            self.factor = factor
-
-        def setup(self, objective, x):
-            pass
-
-        def apply(self, residual):
-            return residual / self.factor
-
-    def notes(part):
-        return thalweg.minimize(
-            bowl(MPI.COMM_SELF), preconditioner=part, checkpoint=folder, iterations=1
-        ).notes
-
-    assert any("Scaling) alone, which cannot be digested" in note for note in notes(Scaling(2.0)))
-    assert not notes("identity")

@@ -1,7 +1,5 @@
 """One process at a time writes into a folder, and a dead one stands in nobody's way."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

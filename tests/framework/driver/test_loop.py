@@ -1,7 +1,5 @@
 """The driver's loop: what it records, when it stops, what callbacks see."""
 
-from __future__ import annotations
-
 import math
 
 import numba

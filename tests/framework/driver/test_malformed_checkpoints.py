@@ -1,7 +1,5 @@
 """Checkpoints with right digests and wrong content are refused, and no file beside is read."""
 
-from __future__ import annotations
-
 import json
 import os
 

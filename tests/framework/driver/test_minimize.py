@@ -1,7 +1,5 @@
 """A preconditioner that is asked for is used, or refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The line that follows a run on a terminal."""
 
-from __future__ import annotations
-
 import io
 import sys
 

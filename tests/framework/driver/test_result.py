@@ -1,7 +1,5 @@
 """What a result holds: this rank's rows, the whole when asked for, and sentences."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Signals: put off until the run is cleaned up, never swallowed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

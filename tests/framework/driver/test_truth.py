@@ -1,7 +1,5 @@
 """What a run says of its end is so: NaN is a failure, noise is no convergence."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows move to those who need them, and back: any type and width, at any number of ranks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

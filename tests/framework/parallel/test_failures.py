@@ -2,8 +2,6 @@
 
 # ruff: noqa: PT012
 
-from __future__ import annotations
-
 import errno
 import re
 import sys
@@ -15,7 +13,6 @@ import pytest
 from thalweg.errors import InputError, NumericalError, RankError
 from thalweg.parallel import (
     abort_on_error,
-    collective_call,
     on_root,
     raise_on_all_ranks,
     shared_seed,
@@ -81,23 +78,6 @@ def test_cleanup_is_called_on_all_ranks_or_on_none(comm):
         with pytest.raises((ValueError, TypeError)), collective_cleanup(comm, freed.clear):
             raise TypeError if comm.rank else ValueError
         assert freed == [comm.size, comm.size]
-
-
-@pytest.mark.ranks(2)
-def test_blocks_nest_and_each_communicator_has_its_own(comm):
-    other = comm.Dup()
-
-    @collective_call(lambda number, group: group)
-    def doubled(number, group):
-        if group.rank == number:
-            raise InputError("mine")
-        return 2 * number
-
-    with abort_on_error(comm):
-        assert doubled(5, other) == 10
-        with pytest.raises(InputError, match="mine"):
-            doubled(1, other)
-    other.Free()
 
 
 @pytest.mark.ranks(1, 2, 3)

@@ -1,7 +1,5 @@
 """Inner products, norms and sums of vectors: correct, the same on all ranks, at any scale."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """PETSc, started where something asks for it."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

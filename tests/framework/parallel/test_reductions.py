@@ -1,7 +1,5 @@
 """Sums over ranks: exact, and with infinities as usual."""
 
-from __future__ import annotations
-
 import math
 from contextlib import nullcontext
 

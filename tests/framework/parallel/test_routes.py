@@ -1,7 +1,5 @@
 """Rows go where their holder sends them, and come back."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What a phase sends and takes is counted for the innermost phase, and for no other."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,7 +1,5 @@
 """The plugin manager: one broken plugin does no harm, and collisions name both sides."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import sys
 import types

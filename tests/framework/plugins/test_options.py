@@ -1,7 +1,5 @@
 """Options: types, bounds, and messages that help."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The Stiefel manifold has the laws of a manifold, and the check finds those who break them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Configurations: what is resolved, and what is refused."""
 
-from __future__ import annotations
-
 import os
 import tomllib
 

@@ -10,7 +10,6 @@ from sklearn.metrics import normalized_mutual_info_score
 import thalweg
 from thalweg import Dataset, InputError
 from thalweg.parallel import MPI, Layout
-from thalweg.parallel.traffic import phases
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.prediction import Predictor
 from thalweg_clustering.prepared_data import given_labels
@@ -304,26 +303,3 @@ def test_exact_sums_begin_where_features_end_unless_these_err(comm, views, make,
         assert by_features == (allowed > 0)
         evaluations[allowed] = result.objective
     np.testing.assert_allclose(evaluations[1.0], evaluations[-1.0], rtol=1e-3)
-
-
-@pytest.mark.ranks(2, 3)
-@pytest.mark.parametrize("approximation", ["nystrom", "exact"])
-def test_what_is_sent_is_no_larger_than_the_rows_of_a_rank(comm, approximation, views, make):
-    sent = {}
-    for rows in (400, 800):
-        points, given, _ = views(rows)
-        objective = make(
-            comm, points, given, approximation=approximation, stored_rows=0, features=30
-        )
-        x = objective.initial_point(0)
-        blocks = objective.initial_blocks(x)
-        before = sum(phase.bytes for phase in phases().values())
-        objective.value_and_fixed_point_matrix(x)
-        new, _ = objective.updated_blocks(x, blocks)
-        sent[rows] = sum(phase.bytes for phase in phases().values()) - before
-        for block in new.values():  # U and D: this rank's rows
-            assert len(block) <= -(-rows // comm.size)
-    if approximation == "nystrom":  # sums of the size of d^2 and of the features
-        assert sent[800] == sent[400] > 0
-    else:  # the ring: no more than once around
-        assert sent[800] <= 2.2 * sent[400]

@@ -418,24 +418,6 @@ def test_a_step_of_twice_the_right_length_is_not_taken_again(quadratic):
     assert result.status is Status.SMALL_GRADIENT
 
 
-@pytest.mark.ranks(1, 2)
-def test_what_a_constant_preconditioner_gave_is_resumed_to_the_bit(comm, chain, tmp_path_factory):
-    folder = comm.bcast(tmp_path_factory.mktemp("checkpoint") if comm.rank == 0 else None)
-
-    def run(iterations, **more):
-        solver = LBFGS(preconditioner=Counting(True), memory=3)
-        return thalweg.minimize(
-            chain(comm), solver=solver, iterations=iterations, decrease=None, **more
-        )
-
-    whole = run(12)
-    run(5, checkpoint=folder)
-    comm.Barrier()
-    resumed = run(12, checkpoint=folder, resume=True)
-    np.testing.assert_array_equal(resumed.x, whole.x)
-    np.testing.assert_array_equal(resumed.trace["objective"], whole.trace["objective"])
-
-
 @pytest.mark.parametrize("solver", ["lbfgs", "gradient-descent", "nonlinear-cg"])
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_a_gradient_whose_square_overflows_diverges(solver):

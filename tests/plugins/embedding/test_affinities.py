@@ -1,7 +1,5 @@
 """Affinities: perplexity met, sum one, symmetric at any rank count, and bad input refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse

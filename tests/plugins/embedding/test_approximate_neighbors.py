@@ -1,7 +1,5 @@
 """Approximate neighbors are nearly the exact ones, and no rank works with all rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

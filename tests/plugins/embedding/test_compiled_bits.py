@@ -1,7 +1,5 @@
 """A process that compiles the loops over pairs gets the bits of those that load them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The conformance suite holds the embeddings, as it would a stranger's plugin."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits

@@ -1,7 +1,5 @@
 """Hessians of a sum through Fourier modes are those over all pairs, as exactly as asked for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits

@@ -1,7 +1,5 @@
 """Derivatives of every objective against differences, on any number of ranks."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

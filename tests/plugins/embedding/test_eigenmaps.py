@@ -1,7 +1,5 @@
 """Laplacian eigenmaps and LLE: eigenvectors by every method, at any rank count."""
 
-from __future__ import annotations
-
 import importlib.util
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """The estimators keep scikit-learn's contract and say what they found."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 

@@ -1,7 +1,5 @@
 """The field of fixed points is the sum of their terms, and new points rest where it says."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

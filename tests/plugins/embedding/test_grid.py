@@ -1,7 +1,5 @@
 """Repulsion by a grid errs as little as it is told to, at any rank count."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher

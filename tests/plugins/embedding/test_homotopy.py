@@ -1,7 +1,5 @@
 """Following lambda: a map that has collapsed unfolds again, at any rank count."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits

@@ -1,7 +1,5 @@
 """What an embedding of many points does where its user asks for nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse

@@ -1,7 +1,5 @@
 """An embedding that takes more memory than there is, by the plan, is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

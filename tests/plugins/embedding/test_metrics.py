@@ -1,7 +1,5 @@
 """Affinities and new points in any metric, of dense, sparse and precomputed rows."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from importlib.machinery import ModuleSpec

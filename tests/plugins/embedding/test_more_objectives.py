@@ -1,7 +1,5 @@
 """Objectives beyond t-SNE: what is known of their limits, their weights and their maps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse

@@ -1,7 +1,5 @@
 """New points in a finished map: what their places minimize, and how they depend on the points."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse

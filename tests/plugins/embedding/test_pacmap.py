@@ -1,7 +1,5 @@
 """PaCMAP: its pairs are those of the paper, its value their weighted sum in each phase."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse

@@ -1,7 +1,5 @@
 """Pair functions: fast forms are exact, wrong derivatives are refused, your own work."""
 
-from __future__ import annotations
-
 import math
 from types import CellType, FunctionType, ModuleType
 

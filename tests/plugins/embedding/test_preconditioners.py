@@ -1,7 +1,5 @@
 """The partial-Hessian strategies are the matrices they say, and speed descent up."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse

@@ -1,7 +1,5 @@
 """Measures of a map know a good one from a bad one, at any number of ranks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

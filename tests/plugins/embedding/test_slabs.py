@@ -1,7 +1,5 @@
 """Repulsion by slabs is that of one rank, and no rank sends or holds more than its share."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.spatial import cKDTree

@@ -158,32 +158,6 @@ def test_a_run_that_is_stopped_within_a_scan_ends_at_the_same_bits(
         np.testing.assert_array_equal(resumed.trace[column], whole.trace[column])
 
 
-def test_a_scan_ends_with_the_part_that_finds_a_violated_secant(comm, secants_of, monkeypatch):
-    points = decaying(5000)
-    monkeypatch.setattr("thalweg_isometry.cutting_planes.PART", 6e6)
-    scans = []
-
-    def note(iterate):
-        state = iterate.state
-        at = state.progress
-        scans.append((at.number, at.first, at.part, at.parts, state.delta))
-
-    objective = NearIsometry(secants_of(points, comm), 0.4, 10)
-    result = thalweg.minimize(objective, solver="hinge-lbfgs", smallest_subset=0, callback=note)
-    assert result.status is Status.CONVERGED
-    last = {number: rest for number, *rest in scans}
-    short = {n: rest for n, rest in last.items() if rest[1] < rest[2]}
-    assert short
-    for number, (first, part, _, delta) in short.items():
-        assert delta > 0.4
-        if number + 1 in last:
-            assert last[number + 1][0] == (first + part) % last[number + 1][2]
-    # What is returned was scanned whole.
-    _, part, of, delta = last[max(last)]
-    assert part == of > 3
-    assert delta <= 0.4
-
-
 @pytest.mark.parametrize(
     ("solver", "size", "part"), [("secant-pca", 1300, 0.8e6), ("hinge-lbfgs", 900, 0.4e6)]
 )

@@ -2,13 +2,10 @@
 
 import numpy as np
 import pytest
-import scipy.optimize
 
 from thalweg.parallel import MPI
-from thalweg.parallel.traffic import phases
 from thalweg_isometry.active import ActiveSecants, hinge, holders
 from thalweg_isometry.baselines import secant_directions
-from thalweg_isometry.descent import descend
 from thalweg_isometry.hinge import lowering_row
 from thalweg_isometry.nile_pro import _least, onto_l1_ball
 from thalweg_isometry.normal_equations import KINDS, BoundedForms, SecantRows, normal_equations
@@ -54,29 +51,6 @@ def test_points_and_rows_give_the_same_operator(comm, some_secants):
     ratios, found = active.ratios_and_adjoint(lambda ratios: ratios - 1.0, images)
     np.testing.assert_allclose(ratios, exact[held], rtol=1e-11)
     np.testing.assert_allclose(found, psi @ ((v * (exact - 1.0)[:, None]).T @ v), atol=1e-11)
-
-
-@pytest.mark.ranks(2, 3)
-def test_ranks_share_the_secants_and_send_images_of_few_points(comm, secants_of):
-    random = np.random.default_rng(0)
-    points = random.standard_normal((300, 5))
-    secants = secants_of(points, comm)
-    pairs = np.sort(random.choice(300, (400, 2)), axis=1)
-    pairs = np.unique(pairs[pairs[:, 0] < pairs[:, 1]], axis=0)
-    pairs = pairs[holders(secants.layout, pairs) == comm.rank]
-    shares = comm.allgather(len(pairs))
-    assert max(shares) < 1.3 * sum(shares) / comm.size
-    lengths = ((points[pairs[:, 0]] - points[pairs[:, 1]]) ** 2).sum(axis=1)
-    active = ActiveSecants(secants, pairs, lengths)
-    own = secants.layout.local_rows
-    others = pairs[(pairs < secants.layout.start) | (pairs >= secants.layout.stop)]
-    before = sum(phase.bytes for phase in phases().values())
-    images = active.images(np.ones((2, 5)))
-    active.ratios_and_adjoint(np.copy, images)
-    sent = sum(phase.bytes for phase in phases().values()) - before
-    assert len(images) <= own
-    # Images of points that others ask for, sums for points that this rank asked for, the adjoint.
-    assert sent <= 2 * 8 * (own * (comm.size - 1) + len(np.unique(others))) + 80
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -126,23 +100,6 @@ def test_the_step_of_nile_pro_is_the_minimizer_on_its_line():
         line = np.append(np.linspace(-6, 6, 4001), found)[:, None]
         sizes = np.linalg.norm(miss + 2 * line * linear + line**2 * square, axis=1)
         assert sizes[-1] <= sizes.min() + 1e-12
-
-
-def test_descent_stops_where_it_is_told():
-    def valley(x):
-        return (
-            float(scipy.optimize.rosen(x[0])),
-            scipy.optimize.rosen_der(x[0])[None],
-            float(np.abs(x - 1).max()),
-        )
-
-    start = np.array([[-1.2, 1.0]])
-    near = descend(valley, start, goal=0.5, enough=0.0, patience=500, evaluations=500)
-    assert near.met
-    assert near.measure <= 0.5
-    options = {"goal": 1e-8, "enough": 1e-16, "patience": 500}
-    assert descend(valley, start, evaluations=500, **options).measure <= 1e-8
-    assert not descend(valley, start, evaluations=5, **options).met
 
 
 def test_one_more_row_lowers_the_hinge_as_far_as_any_multiple_of_it(digits, secants_of):

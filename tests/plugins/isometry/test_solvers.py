@@ -211,23 +211,6 @@ def test_a_run_goes_on_with_its_cuts_on_another_number_of_ranks(
         assert len(counts) > 1
 
 
-def test_classes_and_neighbors_need_less_rank(digits, secants_of):
-    comm = MPI.COMM_SELF
-    labels = np.arange(90) % 9
-    distances = ((digits[:, None] - digits) ** 2).sum(axis=2) + 1e9 * np.eye(90)
-    nearest = np.argsort(distances, axis=1)[:, :3]
-    sets = {
-        "all": secants_of(digits, comm),
-        "classes": secants_of(digits, comm, labels=labels),
-        "neighbors": secants_of(digits, comm, neighbors=nearest),
-    }
-    ranks = {
-        kind: thalweg.minimize(NearIsometry(s, 0.3, None), solver="hinge-lbfgs").metrics["rank"]
-        for kind, s in sets.items()
-    }
-    assert max(ranks["classes"], ranks["neighbors"]) <= ranks["all"]
-
-
 def test_the_trace_names_the_rank_that_its_delta_belongs_to(digits, true_delta, solve):
     result = solve(digits, 0.4, None, "secant-pca")
     rows = zip(result.trace["rank"][1:], result.trace["delta"][1:], strict=True)

@@ -1,7 +1,5 @@
 """The Kronecker metric: its factors are those of the Fisher matrix, on any number of ranks."""
 
-import copy
-import dataclasses
 import itertools
 
 import numpy as np
@@ -11,7 +9,6 @@ from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_preconditioner
 from thalweg_saddlefree.capabilities import LayerBlock, LayerSample
-from thalweg_saddlefree.hessian_free import HessianFree
 from thalweg_saddlefree.kronecker.factors import LayerFactors, Moments
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
 from thalweg_saddlefree.minibatches import RowSet
@@ -23,7 +20,6 @@ from thalweg_saddlefree.networks.losses import (
 )
 from thalweg_saddlefree.networks.network import Network
 from thalweg_saddlefree.networks.objective import NetworkObjective
-from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree
 
 LOSSES = {
     "squared": SquaredError(ACTIVATIONS["sigmoid"]),
@@ -149,84 +145,12 @@ def test_directions_do_not_depend_on_the_ranks(comm, corrected):
     assert all(np.array_equal(everywhere[0], other) for other in everywhere)
 
 
-class Recording(NetworkObjective):
-    """Counts the rows that each evaluation sees."""
-
-    def evaluated(self, kind, rows):
-        self.__dict__.setdefault("seen", {}).setdefault(kind, set()).add(rows.total)
-
-    def value(self, x):
-        self.evaluated("value", self._value_rows)
-        return super().value(x)
-
-    def value_and_gradient(self, x):
-        self.evaluated("value", self._value_rows)
-        return super().value_and_gradient(x)
-
-    def curvature_forms(self, x, directions, hessian):
-        self.evaluated("curvature", self._curvature_rows)
-        return super().curvature_forms(x, directions, hessian)
-
-    def gauss_newton_product(self, x, direction):
-        self.evaluated("curvature", self._curvature_rows)
-        return super().gauss_newton_product(x, direction)
-
-    def layer_samples(self, x, draw):
-        self.evaluated("metric", self._curvature_rows)
-        return super().layer_samples(x, draw)
-
-
-@pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize(
-    ("solver", "seen"),
-    [
-        (SubspaceSaddleFree(batch=10, check_every=1), {"value": {10}, "curvature": {10}}),
-        (HessianFree(steps=4), {"value": {60}, "curvature": {60}}),
-        (HessianFree(steps=4, curvature_rows=20), {"value": {60}, "curvature": {20}}),
-    ],
-)
-def test_rows_of_the_metric_leave_the_solver_those_of_its_batch(comm, solver, seen):
-    problem = objective(comm, rows=60, kind=Recording)
-    solver = dataclasses.replace(solver, preconditioner=KroneckerPreconditioner(rows=15))
-    solver.preconditioner.setup(problem, problem.initial_point(0))
-    state = solver.init(problem, problem.initial_point(0))
-    for _ in range(4):
-        state = solver.step(state)
-    assert problem.seen == {**seen, "metric": {15}}
-
-
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("corrected", [False, True])
 def test_it_is_a_preconditioner_with_a_memory(comm, corrected):
     problem = objective(comm, rows=12)
     metric = KroneckerPreconditioner(corrected=corrected, inverse_every=3)
     check_preconditioner(metric, problem, problem.initial_point(0))
-
-
-@pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize("corrected", [False, True])
-def test_a_state_stays_as_it_was_and_has_one_structure(comm, corrected):
-    """So that a caller may keep states and go back to any."""
-
-    def described(state):
-        return [
-            {name: None if part is None else np.shape(part) for name, part in layer.items()}
-            for layer in state["layers"]
-        ]
-
-    problem = objective(comm, rows=12)
-    x, metric = problem.initial_point(0), KroneckerPreconditioner(corrected=corrected)
-    metric.setup(problem, x)
-    states, copies = [], []
-    for number in range(4):
-        states.append(metric.state())
-        copies.append(copy.deepcopy(states[-1]))
-        metric.update(problem.initial_point(number))
-    metric.restore(states[2])
-    metric.update(problem.initial_point(7))
-    for state, copied in zip(states, copies, strict=True):
-        np.testing.assert_equal(dict(state), dict(copied))
-        assert described(state) == described(states[0])
 
 
 def test_factors_that_overflow_are_told():

@@ -20,7 +20,7 @@ from thalweg_saddlefree.networks.autoencoder import build_autoencoder
 from thalweg_saddlefree.networks.deep_linear import build_deep_linear
 from thalweg_saddlefree.networks.mlp import build_mlp
 from thalweg_saddlefree.subspace.model import SubspaceModel
-from thalweg_saddlefree.subspace.solver import FIRST_STEPS, LONG, SubspaceSaddleFree
+from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree
 
 IMAGES = load_digits().data[:60, 20:36] / 16.0
 
@@ -173,33 +173,6 @@ def test_batches_grow_where_noise_asks_and_not_else():
         assert state.noisy == grows
     for options, rows in (({"growth": 1.0}, 10), ({"largest_batch": 15}, 15)):
         assert stepped(*with_batches_of(10, problem, **options), 60).batch_rows == rows
-
-
-def test_the_damping_follows_every_first_step_until_a_prediction_fails():
-    solver, state = with_batches_of(15, autoencoder(MPI.COMM_SELF))
-    factor = solver.damping_decay**solver.check_every
-    for _ in range(4):
-        before = state.damping
-        state = solver.step(state)
-        assert not state.settled
-        assert state.ratio > 0.75
-        assert state.damping == pytest.approx(factor**2 * before)
-    state = solver.step(replace(state, counter=FIRST_STEPS - 1))
-    assert state.settled
-    state, before = replace(state, counter=4), state.damping
-    state = solver.step(solver.step(state))  # the fifth is compared anyway, the sixth is not
-    assert state.ratio > 1.0
-    assert state.damping == pytest.approx(factor**2 * before)
-    # Only a step that gains more than the damped model promised shows a damping far too large.
-    for ratio, power in ((1.2, 2), (0.9, 1), (0.5, 0), (0.1, -1)):
-        adapted = solver._adapted(replace(state, damping=1.0), ratio)
-        assert adapted.damping == pytest.approx(factor**power)
-    # Nor does it where steps kept little of what they promised; that of all rows is no noise.
-    noisy = replace(state, damping=1.0, noisy=True)
-    assert solver._adapted(noisy, 1.2).damping == 1.0
-    assert solver._adapted(replace(noisy, whole=True), 1.2).damping < 1.0
-    # Late in a long epoch, of whose noise nothing is known yet, it does not fall.
-    assert solver._adapted(replace(state, damping=1.0, batch=LONG), 1.2).damping == 1.0
 
 
 def test_a_step_that_the_next_batch_shows_to_be_far_too_long_is_taken_back():

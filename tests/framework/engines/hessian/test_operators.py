@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from thalweg.engines.hessian.operators import hessian_operator, matrix_free, remove_shift
-from thalweg.parallel import Layout, PETSc, array_of, fill_vec, vec_over
+from thalweg.parallel import Layout, PETSc, array_of, vec_over
 
 
 def layouts(comm):
@@ -94,31 +94,6 @@ def test_krylov_methods_solve_with_an_operator(comm, krylov):
         assert back.norm() < 1e-10
         ksp.destroy()
         matrix.destroy()
-
-
-@pytest.mark.ranks(1, 2)
-def test_tao_takes_an_operator_as_its_hessian(comm):
-    layout = Layout(comm, 7, 2)
-    product = laplacian_product(layout)
-    rhs, x = layout.random_normal(3), zeros(layout)
-    matrix = matrix_free(layout, product)
-
-    def value_and_gradient(tao, at, to_fill):
-        point = array_of(layout, at)
-        image = product(point)
-        fill_vec(to_fill, image - rhs)
-        return 0.5 * layout.dot(image, point) - layout.dot(rhs, point)
-
-    tao = PETSc.TAO().create(comm)
-    tao.setType("nls")
-    tao.setObjectiveGradient(value_and_gradient, None)
-    tao.setHessian(lambda *ignored: None, matrix)
-    tao.getKSP().getPC().setType("none")
-    tao.setTolerances(gatol=1e-9)
-    tao.solve(x)
-    assert layout.norm(product(array_of(layout, x)) - rhs) < 1e-8
-    tao.destroy()
-    matrix.destroy()
 
 
 @pytest.mark.ranks(1, 2)

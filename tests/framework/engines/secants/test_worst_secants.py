@@ -18,26 +18,6 @@ def pairs(count):
     return i[order], j[order], np.ones(count), mapped
 
 
-@pytest.mark.ranks(1, 2, 3)
-def test_ranks_share_the_worst_pairs(comm):
-    i, j, lengths, mapped = pairs(300)
-    mine = np.arange(300) % comm.size == comm.rank
-    scans = []
-    for share in (True, False):
-        keeper = WorstSecants(
-            ScanOptions(0.1, 50, 0, share=share), Accuracy.of(np.eye(3)), ranks=comm.size
-        )
-        keeper.listed(i[mine], j[mine], lengths[mine], mapped[mine])
-        scans.append(keeper.finish(Layout(comm, 60), 1, True, 300))
-    shared, whole = scans
-    together = np.concatenate(comm.allgather(np.column_stack([shared.pairs, shared.distortions])))
-    expected = np.column_stack([whole.pairs, whole.distortions])
-    np.testing.assert_array_equal(
-        together[np.lexsort(together.T)], expected[np.lexsort(expected.T)]
-    )
-    assert shared.delta == whole.delta
-
-
 @pytest.mark.ranks(1, 3)
 def test_a_rank_keeps_no_more_than_twice_its_share_but_always_the_worst(comm, monkeypatch):
     monkeypatch.setattr("thalweg.engines.secants.worst_secants.SPARE", 4)

@@ -1,7 +1,5 @@
 """The command line as a user meets it: what it prints and how it exits."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The program where packages, streams, folders or variables are not as they should be."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A page shows the map it was given, without network, to whoever opens it in a browser."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """What plugins' metrics and pictures fail at is noted, and costs no results."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """A comparison keeps its methods apart, whatever they are called."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The digest of the data: the same on any number of ranks, at little memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

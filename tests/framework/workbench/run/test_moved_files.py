@@ -1,7 +1,5 @@
 """A run goes on after its files have moved, and not with other files."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Pictures come after the results, and are no condition of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,6 @@ import thalweg
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.workbench.run import compare, pictures
-from thalweg.workbench.run.pictures import Frames
 
 CONFIG = {
     "data": {"name": "digits", "rows": 40},
@@ -86,27 +83,3 @@ def test_a_variable_of_one_column_is_animated_along_a_line(tmp_path, problem):
     changes[0] = "stop.iterations=5"
     result = thalweg.run(config, tmp_path / "run", changes=changes, resume=True, comm=MPI.COMM_SELF)
     assert "animation.gif' was not drawn by thalweg" in result.notes[-1]
-
-
-@pytest.mark.ranks(1, 2)
-def test_frames_are_kept_on_the_rank_that_draws(comm, monkeypatch):
-    monkeypatch.setattr("thalweg.workbench.run.pictures.MAX_FRAMES", 4)
-    kept = {}
-
-    class Watched(Frames):
-        def __init__(self, objective):
-            super().__init__(objective)
-            kept["frames"] = self
-
-    from thalweg.workbench.config import read_configuration
-    from thalweg.workbench.run.single_run import build_objective, built_method, run_method
-
-    configuration = read_configuration({**CONFIG, "stop": {"iterations": 10, "decrease": 0.0}})
-    dataset, objective = build_objective(configuration, comm)
-    solver = built_method(configuration, objective)
-    run_method(configuration, dataset, objective, solver, None, Watched(objective))
-    frames = kept["frames"]
-    assert len(frames.captions) == 3
-    assert frames.every == 4
-    assert len(frames.frames) == (3 if comm.rank == 0 else 0)
-    assert all(np.isfinite(frame).all() for frame in frames.frames)

@@ -1,7 +1,5 @@
 """A plan predicts memory from shapes, says what does not fit, and refuses what it cannot know."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A configured run gives the same answer at any number of ranks, and fails as one."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """A run that is refused after it began leaves nothing that stands in the next one's way."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

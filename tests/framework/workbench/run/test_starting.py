@@ -1,7 +1,5 @@
 """A run starts at the point of a file, on any number of ranks, or says what is wrong with it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
