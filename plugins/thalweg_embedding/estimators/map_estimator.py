@@ -125,7 +125,7 @@ class MapEstimator(MapTransformer):
         "negative_sample_rate": "all pairs repel; use lambda_, half of that rate",
         "n_iter_early_exag": "stages end by themselves; use exaggeration for their beginning",
         "initialization": "use init",
-        "dof": "use degrees_of_freedom",
+        "dof": "use degrees_of_freedom=2 * dof - 1",
     }
 
     n_components: int = 2
