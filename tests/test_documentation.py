@@ -286,11 +286,3 @@ def test_the_guide_of_an_engine_names_what_it_offers(engine):
     text = (CORE / engine / "README.md").read_text(encoding="utf-8")
     names = importlib.import_module(f"thalweg.{engine}").__all__
     assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
-
-
-@pytest.mark.parametrize("record", [pytest.param(path, id=path.stem) for path in DECISIONS])
-def test_a_decision_fits_on_a_page_and_says_what_follows(record):
-    text = record.read_text(encoding="utf-8")
-    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Context", "Decision", "Consequences"]
-    assert re.search(r"^20\d\d, (accepted|replaced by)", text, re.MULTILINE)
-    assert len(text.split()) <= 300

@@ -23,11 +23,6 @@ def test_writing_the_results_again_changes_nothing(with_results):
     assert with_results(readme) == readme, "run scripts/bench --readme"
 
 
-def test_a_figure_that_was_not_recorded_is_replaced(with_results):
-    text = "<!-- results -->\nδ = 0.0001, certified\n<!-- end of results -->\n"
-    assert "0.0001" not in with_results(text)
-
-
 def test_a_readme_without_results_is_refused(with_results):
     with pytest.raises(ValueError, match="README"):
         with_results("no results")

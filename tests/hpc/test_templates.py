@@ -235,11 +235,3 @@ def test_templates_are_valid_shell_and_carry_their_directives():
         path = TOP / "hpc" / name
         subprocess.run(["bash", "-n", path], check=True)
         assert directive in path.read_text()
-
-
-def test_container_recipe_copies_what_set_up_needs():
-    recipe = (TOP / "hpc" / "thalweg.def").read_text()
-    files = recipe.partition("%files")[2].splitlines()[1].split()
-    assert files[-1] == "/opt/thalweg/"
-    assert all((TOP / name).exists() for name in files[:-1])
-    assert {"pyproject.toml", "README.md", "framework", "plugins", "scripts"} <= set(files)

@@ -110,15 +110,6 @@ def test_a_second_run_does_nothing_and_is_quick(equipped):
     assert equipped.read("calls.log").removeprefix(before) == "-c import petsc4py, thalweg\n"
 
 
-def test_extras_are_added_once_and_kept(equipped):
-    equipped.setup(**OFFER)
-    equipped.setup("--extra", "test", **OFFER)
-    assert equipped.read("pip.log").splitlines()[-1].endswith("-e .[test]")
-    assert len(equipped.read("venv.log").splitlines()) == 1
-    done = equipped.setup(**OFFER)
-    assert done.stdout == ""
-
-
 def test_a_changed_project_file_is_installed_again_into_the_same_environment(equipped):
     equipped.setup(**OFFER)
     with (equipped.folder / "pyproject.toml").open("a") as project:
@@ -168,13 +159,6 @@ def test_where_there_are_no_packages_it_names_the_missing_compiler(bare):
     done = bare.setup("--petsc=pypi")
     assert done.returncode == 1
     assert "'mpicc' is missing" in done.stderr
-
-
-def test_a_present_petsc_that_is_not_there_is_refused(bare):
-    bare.program("python3", PYTHON)
-    done = bare.setup("--petsc=present", PETSC_DIR="/nowhere")
-    assert done.returncode == 1
-    assert "no PETSc is present" in done.stderr
 
 
 def test_petsc4py_is_compiled_for_a_petsc_that_lacks_it(bare, tmp_path):

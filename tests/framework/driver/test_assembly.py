@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-import thalweg
 from thalweg.driver import Stop, assembly
 from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError
@@ -96,10 +95,3 @@ def test_an_option_goes_to_the_part_that_has_it():
     assert rules == Stop(iterations=7, seconds=5.0)
     with pytest.raises(InputError, match=r"no option 'memori' in .*did you mean 'memory'"):
         assembly.method_of_call(Sphere(), "lbfgs", None, {"memori": 3})
-
-
-def test_scipys_methods_have_one_spelling():
-    result = thalweg.minimize(Sphere(), solver="scipy:BFGS", iterations=3)
-    np.testing.assert_allclose(result.x, 0.0, atol=1e-8)
-    with pytest.raises(InputError, match="it is spelled 'BFGS'"):
-        thalweg.minimize(Sphere(), solver="scipy:bfgs", iterations=3)

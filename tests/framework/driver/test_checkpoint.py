@@ -4,8 +4,7 @@ import contextlib
 import errno
 import os
 import shutil
-import signal
-from dataclasses import dataclass, make_dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -33,21 +32,6 @@ def test_a_resumed_run_ends_at_the_same_bits(comm, bowl, heavy_ball, folder):
     assert resumed.evaluations == whole.evaluations
 
 
-@pytest.mark.ranks(2, 3)
-def test_a_signal_on_one_rank_stops_all_with_a_checkpoint(comm, bowl, heavy_ball, folder):
-    def callback(iterate):
-        if iterate.iteration == 5 and comm.rank == comm.size - 1:
-            os.kill(os.getpid(), signal.SIGUSR1)
-
-    rules = {"solver": heavy_ball(), "decrease": None, "iterations": 20, "checkpoint": folder}
-    stopped = thalweg.minimize(bowl(comm), callback=callback, **rules)
-    assert stopped.status is Status.INTERRUPTED
-    assert stopped.status.exit_code == 75
-    resumed = thalweg.minimize(bowl(comm), resume=True, **rules)
-    whole = thalweg.minimize(bowl(comm), **{**rules, "checkpoint": None})
-    assert np.array_equal(whole.x, resumed.x)
-
-
 @pytest.mark.ranks(3)
 def test_a_checkpoint_of_another_rank_count_is_redistributed(comm, bowl, heavy_ball, folder):
     rules = {"solver": heavy_ball(), "decrease": None}
@@ -58,25 +42,6 @@ def test_a_checkpoint_of_another_rank_count_is_redistributed(comm, bowl, heavy_b
     resumed = thalweg.minimize(bowl(comm), iterations=25, checkpoint=folder, resume=True, **rules)
     whole = thalweg.minimize(bowl(comm), iterations=25, **rules)
     assert np.allclose(resumed.x, whole.x, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.ranks(1)
-def test_a_half_written_version_is_never_read(comm, bowl, heavy_ball, folder):
-    rules = {"solver": heavy_ball(), "decrease": None, "checkpoint": folder}
-    whole = thalweg.minimize(bowl(comm), iterations=9, **rules)
-    version = folder / (folder / "latest").read_text().strip()
-    shutil.copytree(version, folder / "000000099.partial")
-    (folder / "000000099.partial" / "checkpoint.json").write_text("{")
-    resumed = thalweg.minimize(bowl(comm), iterations=9, resume=True, **rules)
-    assert np.array_equal(whole.x, resumed.x)
-
-
-@pytest.mark.ranks(1)
-def test_nothing_to_resume_starts_from_the_beginning(comm, bowl, heavy_ball, folder):
-    result = thalweg.minimize(
-        bowl(comm), solver=heavy_ball(), iterations=3, checkpoint=folder, resume=True
-    )
-    assert result.iterations == 3
 
 
 @pytest.mark.ranks(1)
@@ -241,13 +206,6 @@ def test_each_place_of_a_tuple_has_its_own_annotation(comm, bowl, folder):
             np.testing.assert_array_equal(one, other)
         np.testing.assert_array_equal(found["named"], wanted.named)
     comm.Barrier()
-
-
-@pytest.mark.ranks(1)
-def test_an_annotation_that_is_not_there_at_run_time_is_named(comm, bowl, folder):
-    kind = make_dataclass("Checked", [("rows", "OnlyForTypeCheckers")], frozen=True)
-    with pytest.raises(TypeError, match=r"'OnlyForTypeCheckers' .* annotation of Checked"):
-        Checkpoints(folder).write(bowl(comm), 1, {"one": kind(np.zeros(3))})
 
 
 class Pair(NamedTuple):

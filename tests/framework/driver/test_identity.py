@@ -39,16 +39,6 @@ def test_another_method_or_start_is_refused(comm, bowl, folder, change, message)
 
 
 @pytest.mark.ranks(1, 2)
-def test_another_problem_is_refused(comm, bowl, folder):
-    class Other(bowl):
-        pass
-
-    thalweg.minimize(bowl(comm), iterations=3, checkpoint=folder)
-    with pytest.raises(CheckpointError, match="objective was"):
-        thalweg.minimize(Other(comm), checkpoint=folder, resume=True)
-
-
-@pytest.mark.ranks(1, 2)
 def test_a_given_start_is_told_from_another(comm, bowl, folder):
     objective = bowl(comm)
     rows = objective.layout.local(START)
@@ -114,20 +104,6 @@ def test_a_run_does_not_go_on_with_other_data(comm, folder, given, rows, change,
     result = thalweg.minimize(RowsRidge(given(START, comm), comm), checkpoint=folder, resume=True)
     assert result.notes == ()
     np.testing.assert_allclose(result.x, own_rows(START, comm) / 2.0, rtol=1e-3)
-
-
-@pytest.mark.ranks(1, 2)
-def test_data_that_no_identity_sees_are_told_by_the_value(comm, folder):
-    known = {"data": START}
-
-    class Hidden(Ridge):
-        def __init__(self, comm):
-            super().__init__(lambda: known["data"], comm)
-
-    thalweg.minimize(Hidden(comm), checkpoint=folder, iterations=1)
-    known["data"] = START + 0.01
-    with pytest.raises(CheckpointError, match="the objective at its point was"):
-        thalweg.minimize(Hidden(comm), checkpoint=folder, resume=True)
 
 
 @pytest.mark.ranks(1, 2)

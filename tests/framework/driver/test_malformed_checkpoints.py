@@ -174,13 +174,6 @@ def test_only_regular_files_are_read(comm, bowl, folder, rules, name, replace):
     refused(comm, bowl, rules, "regular file|no checkpoint.json")
 
 
-def test_a_version_elsewhere_is_not_read(comm, bowl, folder, rules):
-    version = folder / "000000003"
-    version.rename(folder.parent / "elsewhere")
-    version.symlink_to(folder.parent / "elsewhere")
-    refused(comm, bowl, rules, "damaged")
-
-
 def test_a_resealed_checkpoint_is_read(comm, bowl, folder, rules):
     resealed(folder, put("step_length", 0.5))
     assert thalweg.minimize(bowl(comm), **rules, resume=True).iterations == 3

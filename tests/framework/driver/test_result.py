@@ -60,14 +60,3 @@ def test_notes_of_all_parts_are_told_once_each(comm, bowl, caplog):
     result = thalweg.minimize(objective, preconditioner=Telling(), iterations=2)
     assert result.notes == ("the objective fell back", "the preconditioner is the identity")
     assert caplog.messages == (["the objective fell back"] if comm.rank == 0 else [])
-
-
-@pytest.mark.ranks(1, 2)
-def test_a_result_is_printed_in_four_lines(comm, bowl):
-    result = thalweg.minimize(bowl(comm), iterations=3, gradient=0.0, decrease=None)
-    printed = repr(result).splitlines()
-    assert len(printed) == 4
-    assert printed[0].endswith(result.message)
-    assert f"{result.iterations} iterations, {result.evaluations} evaluations" in printed[2]
-    assert "23 x 2" in printed[3]
-    assert result._repr_html_().count("<tr>") == 4

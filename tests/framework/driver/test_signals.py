@@ -58,18 +58,6 @@ def test_the_handler_from_before_gets_the_signal(comm, bowl, heavy_ball):
 
 
 @pytest.mark.ranks(1)
-def test_a_signal_in_the_last_iteration_is_not_lost(comm, bowl, heavy_ball):
-    with pytest.raises(KeyboardInterrupt):
-        thalweg.minimize(
-            bowl(comm),
-            solver=heavy_ball(),
-            decrease=None,
-            iterations=3,
-            callback=sends(signal.SIGINT),
-        )
-
-
-@pytest.mark.ranks(1)
 def test_with_a_checkpoint_ctrl_c_ends_in_a_result_that_says_so(comm, bowl, heavy_ball, tmp_path):
     result = thalweg.minimize(
         bowl(comm),

@@ -67,21 +67,6 @@ def test_what_is_gathered_for_ghosts_reaches_their_owners(comm, dtype):
                 assert np.array_equal(block, layout.local(expected))
 
 
-@pytest.mark.ranks(2, 3)
-def test_own_rows_can_be_worked_on_while_ghost_rows_are_under_way(comm):
-    layout = Layout(comm, 1000)
-    rows = np.arange(layout.start - 3, layout.stop + 3)
-    plan = RowPlan.of(layout, rows[(rows >= 0) & (rows < 1000)])
-    exchange = RowExchange(plan)
-    first, second = np.arange(1000.0), np.arange(2000.0).reshape(1000, 2)
-    end_first = exchange.begin_fetch(layout.local(first))
-    end_second = exchange.begin_fetch(layout.local(second))
-    busy = layout.local(first).sum()
-    assert np.array_equal(end_second(), second[plan.ghosts])
-    assert np.array_equal(end_first(), first[plan.ghosts])
-    assert busy == layout.local(first).sum()
-
-
 @pytest.mark.ranks(1)
 def test_rows_and_arrays_that_do_not_fit_are_refused(comm):
     for row in (10, -1):

@@ -1,6 +1,5 @@
 """Kernels are compiled once, whoever asks, and run wherever the cache may or may not lie."""
 
-import ctypes
 import gc
 import importlib
 import itertools
@@ -84,35 +83,6 @@ def test_arrays_that_are_read_alone_are_compiled_once_whether_they_may_be_writte
     assert compilations(compiled) == 1
 
 
-scaled_total = kernel()(total)
-call_total = scaled_total.dispatcher
-
-
-def doubled_total(values):
-    return 2 * call_total(values)
-
-
-def test_a_kernel_is_locked_with_those_that_it_calls_once_they_are_cached(cache):
-    outer = kernel()(doubled_total)
-    assert [lock.name for lock in outer.locks] == [f"{__name__}.doubled_total.lock"]
-    scaled_total(np.ones(2))
-    names = [f"{__name__}.{name}.lock" for name in ("doubled_total", "total")]
-    assert [lock.name for lock in outer.locks] == names
-    assert outer(np.ones(2)) == 4.0
-
-
-callback = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(lambda x: x + 1)
-
-
-def called_back(x):
-    return callback(x)
-
-
-@pytest.mark.filterwarnings("ignore:Cannot cache compiled function")
-def test_a_kernel_that_cannot_be_cached_runs(cache):
-    assert kernel()(called_back)(1.0) == 2.0
-
-
 def test_callers_of_a_kernel_that_is_compiled_keep_nothing_alive(cache):
     # Vectors kept on the rank that compiles made PETSc wait for ever at the end of the process.
     def total(values):
@@ -132,23 +102,6 @@ def test_callers_of_a_kernel_that_is_compiled_keep_nothing_alive(cache):
         assert caller()() is None
     finally:
         gc.enable()
-
-
-def test_a_lock_that_is_never_freed_costs_a_compilation_not_the_run(cache, monkeypatch):
-    monkeypatch.setattr(kernels, "TIMEOUT", 0.1)
-    (cache / "kernels").mkdir(parents=True)
-    compiled = kernel()(total)
-    with filelock.FileLock(*compiled.locks, is_singleton=False):
-        assert compiled(np.arange(3.0)) == 3.0
-
-
-def test_a_marked_kernel_whose_cache_was_emptied_is_compiled_again(cache):
-    kernel()(total)(np.arange(3.0))
-    for entry in cache.rglob("*.nb?"):
-        entry.unlink()
-    again = kernel()(total)
-    assert again(np.arange(3.0)) == 3.0
-    assert compilations(again) == 1
 
 
 def test_an_unwritable_cache_is_replaced_by_a_private_folder(monkeypatch, tmp_path):

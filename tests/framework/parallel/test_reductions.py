@@ -29,13 +29,6 @@ def test_what_has_no_finite_sum_is_infinite_or_nan(terms, total):
     np.testing.assert_equal(exact_sum(terms), total)
 
 
-@pytest.mark.ranks(2)
-def test_infinities_of_two_ranks_that_cancel_give_nan(comm):
-    mine = math.inf if comm.rank == 0 else -math.inf
-    assert math.isnan(sum_over_ranks(comm, mine))
-    assert np.isnan(sum_over_ranks(comm, np.array([mine, 1.0]))).tolist() == [True, False]
-
-
 @pytest.mark.ranks(1, 3)
 def test_the_value_of_any_place_is_found_without_gathering(comm):
     random = np.random.default_rng(0)

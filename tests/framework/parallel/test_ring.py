@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from thalweg.errors import InputError
 from thalweg.parallel import Layout, Ring
 
 
@@ -107,11 +106,3 @@ def test_contributions_reach_their_owners(comm, kind, each_pair_once):
         block.contributions[...] -= difference.sum(0)
     expected = (whole[:, None] - whole[None]).sum(1)
     assert np.allclose(force, layout.local(expected), atol=1e-12)
-
-
-@pytest.mark.ranks(2)
-def test_arrays_of_different_types_are_refused_on_all_ranks(comm):
-    layout = Layout(comm, 4)
-    mine = np.zeros((layout.local_rows, 2), dtype=np.float32 if comm.rank else np.float64)
-    with pytest.raises(InputError, match="same types"):
-        Ring(layout).blocks(mine)

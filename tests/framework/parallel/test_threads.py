@@ -44,12 +44,6 @@ def test_a_containers_quota_counts_as_cores(comm, monkeypatch):
     assert threads_per_rank(comm) == 4 // comm.size
 
 
-@pytest.mark.ranks(1, 2)
-def test_one_ranks_communicator_leaves_room_for_the_other_ranks(comm, monkeypatch):
-    pretend(monkeypatch, range(8), launched=4)
-    assert threads_per_rank(MPI.COMM_SELF) == 2
-
-
 def test_launchers_tell_how_many_ranks_share_the_machine(monkeypatch):
     for name in threads._LOCAL_SIZES:
         monkeypatch.delenv(name, raising=False)
@@ -58,19 +52,6 @@ def test_launchers_tell_how_many_ranks_share_the_machine(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setenv(name, "3")
             assert threads._launched_here() == 3
-
-
-def test_openmp_variable_lowers_the_share_and_never_raises_it(monkeypatch):
-    pretend(monkeypatch, range(8))
-    for asked, expected in (("2", 2), ("4,2", 4), ("99", 8), ("many", 8), ("0", 8)):
-        monkeypatch.setattr(threads, "_ASKED", asked)
-        assert threads_per_rank(MPI.COMM_SELF) == expected
-
-
-def test_own_variable_overrides_everything(monkeypatch):
-    pretend(monkeypatch, {0})
-    monkeypatch.setenv("THALWEG_THREADS", "3")
-    assert threads_per_rank(MPI.COMM_SELF) == 3
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "two", "1.5"])

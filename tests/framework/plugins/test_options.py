@@ -40,10 +40,6 @@ def test_defaults_are_filled_in():
     }
 
 
-def test_numpy_scalars_are_taken():
-    assert resolve(memory=np.int64(7), perplexity=np.float32(2.5))["memory"] == 7
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -78,15 +78,6 @@ def test_a_method_inherits_options_of_the_same_name_only():
     ]
 
 
-def test_paths_beside_the_file_are_found_from_anywhere(tmp_path):
-    (tmp_path / "points.csv").write_text("1,2\n3,4\n")
-    (tmp_path / "c.toml").write_text(
-        '[data]\npath = "points.csv"\n[objective]\nname = "elastic-embedding"\n'
-    )
-    resolved = read_configuration(tmp_path / "c.toml")
-    assert resolved.data["path"] == str(tmp_path / "points.csv")
-
-
 @pytest.mark.parametrize(
     ("raw", "changes", "message"),
     [
@@ -119,11 +110,6 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(raw, changes, message):
     with pytest.raises(InputError, match=message) as caught:
         read_configuration(raw, changes)
     assert "\n" not in str(caught.value)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"cannot read the configuration '.*c\.toml'"):
-        read_configuration(tmp_path / "c.toml")
 
 
 @pytest.mark.petsc

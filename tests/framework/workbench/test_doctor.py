@@ -1,6 +1,5 @@
 """The checks name what is there, what is wrong, and what to do; the command shows that once."""
 
-import os
 import sys
 import types
 
@@ -15,14 +14,6 @@ def named(findings, name):
     return next(finding for finding in findings if finding.name == name)
 
 
-def test_a_missing_package_is_broken_and_a_missing_extra_is_not(monkeypatch):
-    monkeypatch.setattr(doctor, "NEEDED", ("no-such-package",))
-    monkeypatch.setattr(doctor, "OPTIONAL", ("no-such-extra",))
-    findings = list(doctor.python_packages())
-    assert named(findings, "no-such-package").broken
-    assert "no-such-extra" not in {finding.name for finding in findings}
-
-
 @pytest.mark.parametrize("text", ["numpy.core.multiarray failed to import", "_ARRAY_API not found"])
 def test_a_numpy_of_another_abi_is_told_from_other_failures(monkeypatch, text):
     def fail(name):
@@ -33,16 +24,6 @@ def test_a_numpy_of_another_abi_is_told_from_other_failures(monkeypatch, text):
     assert finding.broken
     assert "compiled for another NumPy" in finding.problem
     assert "pip install 'numpy" in finding.advice
-
-
-def test_what_fails_unforeseen_is_reported_and_the_rest_goes_on(monkeypatch):
-    def petsc():
-        raise RuntimeError("boom")
-
-    monkeypatch.setattr(doctor, "petsc", petsc)
-    findings = doctor.examine()
-    assert named(findings, "petsc").problem == "RuntimeError: boom"
-    assert named(findings, "kernel cache")
 
 
 @pytest.mark.parametrize(
@@ -116,18 +97,6 @@ def test_matrix_products_without_the_processors_avx512_are_worth_a_note(
     (finding,) = doctor.matrix_products(cpuinfo)
     assert architecture in finding.value
     assert bool(finding.problem) == noted == ("OPENBLAS_CORETYPE" in finding.advice)
-
-
-def test_a_cache_that_cannot_be_written_is_named(monkeypatch, tmp_path):
-    from thalweg.parallel import kernels
-
-    monkeypatch.setenv("THALWEG_CACHE", "/proc/thalweg")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (finding,) = doctor.kernel_cache()
-    kernels._usable_folder.cache_clear()
-    assert "/proc/thalweg cannot be written" in finding.problem
-    assert "THALWEG_CACHE" in finding.advice
-    assert os.path.isdir(finding.value)
 
 
 @pytest.mark.petsc

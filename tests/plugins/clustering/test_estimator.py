@@ -1,7 +1,6 @@
 """KDAC as scikit-learn sees it, and several alternatives in turn."""
 
 import pickle
-import re
 
 import numba
 import numpy as np
@@ -12,18 +11,15 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import thalweg
 from thalweg import Dataset, InputError
-from thalweg.parallel import MPI, Layout
 from thalweg.result import Status
 from thalweg_clustering import (
     EXPECTED_FAILURES,
     KDAC,
-    find_alternatives,
     plot_feature_weights,
     plot_novelty_quality,
     plot_views,
 )
 from thalweg_clustering.agreement import normalized_mutual_information as nmi
-from thalweg_clustering.alternatives import compared_with_reference
 from thalweg_clustering.kernels import kernel_function
 
 SETTINGS = {"n_components": 2, "sigma": 0.4, "lambda_": 0.3, "random_state": 0}
@@ -138,39 +134,6 @@ def test_all_three_splits_of_four_groups_are_found_in_turn_and_no_fourth(given):
     assert nmi(found[0], found[1]) < 0.1
     assert "separated" in model.stop_reason_ or "repeat" in model.stop_reason_
     assert all(alternative.novelty < 0.1 for alternative in model.alternatives_)
-
-
-def test_without_a_labeling_the_first_is_unsupervised(views):
-    points, given, truth = views(100)
-    search = find_alternatives(Dataset.from_array(points), [], 4, components=2, sigma=0.4)
-    assert search.found[0].measures["task"] == "unsupervised"
-    assert search.found[0].overlaps == ()
-    best = [max(nmi(found.labels, split) for found in search.found) for split in (given, truth)]
-    assert max(best) > 0.9
-    assert all(found.novelty <= 0.2 for found in search.found)
-
-
-def test_rows_without_clusters_are_not_called_an_alternative():
-    outcomes = []
-    for seed in range(12):
-        z = np.random.default_rng(seed).uniform(-1, 1, (100, 2))
-        own, reference = compared_with_reference(
-            Layout(MPI.COMM_SELF, 100), z / 0.3, kernel_function("gaussian"), 2, seed
-        )
-        outcomes.append(own[0] > reference[0] or own[1] > reference[1])
-    assert sum(outcomes) <= 2
-    split = z + 2.0 * (np.arange(100) % 2)[:, None]
-    own, reference = compared_with_reference(
-        Layout(MPI.COMM_SELF, 100), split / 0.3, kernel_function("gaussian"), 2
-    )
-    assert own[0] > reference[0]
-    # A line that is long for the kernel has a large first eigenvalue, as two groups on it have.
-    stream = np.random.default_rng(0)
-    line = np.where(np.arange(100) % 2, 4.0, -4.0) + 1.3 * stream.standard_normal(100)
-    own, reference = compared_with_reference(
-        Layout(MPI.COMM_SELF, 100), line[:, None] / 1.5, kernel_function("gaussian"), 2
-    )
-    assert own[1] > 1.2 * reference[1]
 
 
 @pytest.mark.ranks(2)
@@ -289,22 +252,6 @@ def test_seeds_threads_and_steps_are_given_as_to_other_estimators(views, monkeyp
     assert numba.get_num_threads() == before
     with pytest.raises(ValueError, match="'n_jobs' must be"):
         fitted(n_jobs=0)
-
-
-def test_a_width_too_large_for_the_comparison_does_not_make_an_alternative_none():
-    stream = np.random.default_rng(5)
-    labels = stream.integers(0, 3, (3, 300))
-    corners = 5 * np.array([[0, 0], [1, 0], [0.5, 0.9]])
-    points = np.concatenate([corners[part] for part in labels], axis=1)
-    points += 0.5 * stream.standard_normal(points.shape)
-    with pytest.warns(UserWarning, match="labels_ is the labeling that ended the search") as caught:
-        model = KDAC(n_alternatives=2, random_state=0).fit(points, labels[0])
-    assert max(nmi(model.labels_, part) for part in labels[1:]) > 0.9
-    assert len(model.alternatives_) == 1
-    reason = "in the kernel of width sigma = .*a smaller sigma may show that it is"
-    assert re.search(reason, model.stop_reason_)
-    assert re.search(reason, str(caught[0].message))
-    assert "no alternative" not in str(caught[0].message)
 
 
 def test_a_clustering_given_is_required(views):

@@ -8,11 +8,10 @@ import pytest
 from sklearn.metrics import normalized_mutual_info_score
 
 import thalweg
-from thalweg import Dataset, InputError
-from thalweg.parallel import MPI, Layout
+from thalweg import Dataset
+from thalweg.parallel import MPI
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.prediction import Predictor
-from thalweg_clustering.prepared_data import given_labels
 
 
 @pytest.mark.ranks(1, 3)
@@ -41,20 +40,6 @@ def test_stored_and_streamed_kernels_agree(views, make):
     np.testing.assert_allclose(costs[0], costs[1], rtol=1e-4)
 
 
-@pytest.mark.ranks(4)
-@pytest.mark.parametrize("stored_rows", [0, 1000])
-def test_fewer_rows_than_ranks_are_no_trouble(comm, make, stored_rows):
-    points = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-    found = [
-        thalweg.minimize(
-            make(ranks, points, np.array([0, 0, 1]), 1, 1.0, 1.0, stored_rows=stored_rows),
-            solver="ism",
-        ).objective
-        for ranks in (comm, MPI.COMM_SELF)
-    ]
-    assert found[0] == pytest.approx(found[1], rel=1e-6)
-
-
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize(("sigma", "text"), [(1e-8, "too small"), (1e8, "too large")])
 def test_a_sigma_far_from_the_distances_is_told_as_the_reason(comm, sigma, text, views, make):
@@ -79,19 +64,6 @@ def test_a_proper_clustering_has_no_reason_and_its_subspace_and_one_cluster_is_d
     w = objective.outcome(result.x)["components"]
     np.testing.assert_array_equal(w, result.x)
     np.testing.assert_allclose(w.T @ w, np.eye(2), atol=1e-12)
-
-
-def test_duplicated_rows_and_constant_features_change_nothing(views):
-    points, given, truth = views(100)
-    points = np.concatenate([points, np.full((100, 1), 7.0)], axis=1)
-    twice = Dataset.from_array(np.repeat(points, 2, axis=0), np.repeat(given, 2))
-    objective = build_kdac(twice, MPI.COMM_SELF, components=2, sigma=0.5)
-    assert objective.layout.rows == 4
-    result = thalweg.minimize(objective, solver="ism")
-    labels = result.solution[:, 0]
-    np.testing.assert_array_equal(labels[::2], labels[1::2])
-    share = (labels[::2] == truth).mean()
-    assert max(share, 1 - share) > 0.98
 
 
 def written_out(objective, w, labelings, penalty):
@@ -206,26 +178,6 @@ def test_a_row_like_no_other_joins_the_cluster_beside_it(comm, near, seed, store
 
 
 @pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"components": 4}, "components"),
-        ({"components": 9}, "components"),
-        ({"sigma": -1.0}, "sigma"),
-        ({"sigma": float("nan")}, "sigma"),
-        ({"sigma": 0.0}, "sigma"),
-        ({"clusters": 60}, "clusters"),
-        ({"truth": "no-such-file.npy"}, "^there is no file 'no-such-file.npy'[^:]*$"),
-    ],
-)
-def test_bad_options_are_refused_on_all_ranks(comm, options, text, views):
-    points, given, _ = views(60)
-    data = Dataset.from_array(points, given, comm)
-    with pytest.raises(InputError, match=text):
-        build_kdac(data, comm, **options)
-
-
-@pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("name", ["truth.npy", "texts.csv", "one-hot.csv"])
 def test_the_truth_is_read_like_any_labels(comm, name, views, tmp_path):
     points, given, truth = views(60)
@@ -242,15 +194,6 @@ def test_the_truth_is_read_like_any_labels(comm, name, views, tmp_path):
     objective = build_kdac(Dataset.from_array(points, given, comm), comm, truth=str(file))
     both = np.stack([objective.rows.gather_rows(objective.truth), truth])
     assert len(np.unique(both, axis=1).T) == 2
-
-
-@pytest.mark.parametrize(
-    ("labels", "text"),
-    [(None, "needed"), (np.zeros(10), "single cluster"), (np.arange(7) % 2, "7 labels for 10")],
-)
-def test_bad_labels_are_refused(labels, text):
-    with pytest.raises(InputError, match=text):
-        given_labels(Layout(MPI.COMM_SELF, 10), labels, "the clustering given")
 
 
 @pytest.mark.ranks(1, 2)

@@ -162,13 +162,3 @@ def test_absolute_moment_is_the_sum_over_ordered_pairs(comm):
     weights = np.exp(-0.5 * ((z[:, None] - z[None]) ** 2).sum(-1)) * ((factor * signs) @ factor.T)
     lengths = ((points[:, None] - points[None]) ** 2).sum(-1)
     assert found == pytest.approx((abs(weights) * lengths**2).sum(), rel=1e-10)
-
-
-@pytest.mark.ranks(1, 3)
-def test_fewer_rows_than_ranks(comm):
-    z = np.array([[0.0], [1.0]])
-    layout = Layout(comm, 2)
-    sums, totals = KernelSums(layout).sums(layout.local(z), layout.local(z))
-    near = np.exp(-0.5)
-    np.testing.assert_allclose(sums, layout.local(np.array([[near], [1.0]])), rtol=1e-15)
-    np.testing.assert_allclose(totals, layout.local(np.array([1 + near, 1 + near])), rtol=1e-15)

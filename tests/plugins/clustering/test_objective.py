@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import thalweg
-from thalweg import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_gradient, check_hessian_product
 from thalweg_clustering.kdac import TASKS
-from thalweg_clustering.kernels import KERNELS, KernelFunction, kernel_function
+from thalweg_clustering.kernels import KERNELS, kernel_function
 from thalweg_clustering.stiefel import EigenvectorFixedPoint
 
 LINKS = np.array([[0, 2, 1.0], [1, 40, -1.0], [3, 59, 0.5]])
@@ -27,14 +26,6 @@ METHODS = {
     "nystrom product": {"approximation": "nystrom", "features": 20, "kernel": "polynomial"},
     "fourier": {"approximation": "fourier", "features": 40},
 }
-
-CAUCHY = KernelFunction(
-    "cauchy",
-    "distance",
-    lambda b: 1 / (1 + b),
-    lambda b: -1 / (1 + b) ** 2,
-    lambda b: 2 / (1 + b) ** 3,
-)
 
 
 def _of_task(make, comm, views, task, **options):
@@ -82,12 +73,6 @@ def test_the_start_has_the_smallest_eigenvectors_of_phi_where_the_kernel_is_flat
     if task == "semi-supervised":
         flat = objective.kernel.flat_matrix(objective.weights)  # the links have a part in it
         assert np.abs(phi - flat).max() > 1e-3 * np.abs(phi).max()
-
-
-@pytest.mark.ranks(1)
-def test_a_kernel_of_ones_own(comm, views, make):
-    for stored in (0, 1000):
-        _check(_of_task(make, comm, views, "alternative", function=CAUCHY, stored_rows=stored))
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -183,32 +168,6 @@ def test_single_precision_agrees_with_double_up_to_its_stated_error(approximatio
         assert (errors > 1e-8 * abs(value)) == (precision == "single")
     assert abs(values[0] - values[1]) <= 1e-5 * abs(values[1])
     np.testing.assert_allclose(phis[0], phis[1], atol=1e-5 * abs(phis[1]).max())
-
-
-@pytest.mark.ranks(1, 2)
-def test_the_general_form_has_the_same_derivatives(comm, terms):
-    stream = np.random.default_rng(2)
-    factors = stream.standard_normal((7, 5, 5))
-    _check(terms(comm, stream.standard_normal(7), factors, 2.0, 2))
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"kernel": "squared", "approximation": "nystrom"}, "positive definite"),
-        ({"kernel": "linear", "approximation": "fourier"}, "Gaussian kernel"),
-        ({"kernel": "linear", "local_scaling": True}, "local scaling"),
-        ({"kernel": "multiquadratic", "offset": 0.0}, "offset"),
-        ({"bandwidths": [1.0]}, "one number per feature"),
-        ({"task": "semi-supervised", "pairs": np.array([[0, 99, 1.0]])}, "rows from 0 to 59"),
-        ({"task": "other"}, "task"),
-        ({"kernel": "cubic"}, "kernel"),
-    ],
-)
-def test_what_does_not_fit_is_refused(options, text, views, make):
-    points, given, _ = views(60)
-    with pytest.raises(InputError, match=text):
-        make(MPI.COMM_SELF, points, given, 2, 1.0, 0.4, **options)
 
 
 SOLVERS = ["ism", "stiefel", "dimension-growth", "stiefel-trust-region"]

@@ -1,15 +1,11 @@
 """Eigen-solvers, k-means and the agreement of labels, each against a reference."""
 
-import sys
-import tracemalloc
-
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score
 
-from thalweg import InputError
-from thalweg.parallel import MPI, Layout
+from thalweg.parallel import Layout
 from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.coordinate_power import coordinate_power_smallest
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
@@ -70,13 +66,6 @@ def test_leading_subspace_by_products_equals_lapack(comm, by_products):
     np.testing.assert_allclose(np.abs(a.T @ b), np.eye(3), atol=1e-6)
 
 
-@pytest.mark.petsc
-def test_slepc_without_slepc4py_is_refused(monkeypatch):
-    monkeypatch.setitem(sys.modules, "slepc4py", None)
-    with pytest.raises(InputError, match="needs slepc4py"):
-        smallest_eigenvectors(np.diag([1.0, 2.0, 3.0]), 1, "slepc")
-
-
 @pytest.mark.ranks(1, 2, 3)
 def test_kmeans_finds_the_clusters_on_any_ranks(comm):
     stream = np.random.default_rng(0)
@@ -88,14 +77,6 @@ def test_kmeans_finds_the_clusters_on_any_ranks(comm):
     reference = KMeans(5, n_init=10, random_state=0).fit(points)
     assert found.inertia == pytest.approx(reference.inertia_, rel=1e-6)
     np.testing.assert_array_equal(layout.gather_rows(found.labels), truth)
-
-
-def test_kmeans_finds_all_of_many_clusters():
-    stream = np.random.default_rng(0)
-    truth = np.repeat(np.arange(49), 5)
-    points = 10.0 * np.stack([truth // 7, truth % 7], axis=1) + stream.standard_normal((245, 2))
-    found = kmeans(Layout(MPI.COMM_SELF, 245), points, 49, seed=1)
-    assert normalized_mutual_information(found.labels, truth) == pytest.approx(1.0)
 
 
 def _median_written_out(points):
@@ -115,38 +96,6 @@ def test_median_distance_is_that_of_all_pairs(comm):
     found = median_distance(layout, layout.local(points))
     assert found == pytest.approx(_median_written_out(points)[1], rel=1e-7)
     assert median_distance(Layout(comm, 1, 3), layout.local(points)[: 1 - comm.rank]) == 0.0
-
-
-@pytest.mark.ranks(1, 3)
-def test_ranks_share_the_distances_of_which_the_median_is_taken(comm):
-    layout = Layout(comm, 3000, 4)
-    points = layout.local(np.random.default_rng(0).standard_normal((3000, 4)))
-    median_distance(layout, points, 10)
-    tracemalloc.start()
-    median_distance(layout, points, 1000)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    pairs = 8 * 1000**2 / 2
-    assert peak < 3 * pairs / comm.size + 1.5e6  # by a matrix of distances 12 of them
-
-
-@pytest.mark.ranks(1, 3)
-def test_kmeans_of_many_rows_begins_on_a_sample(comm, monkeypatch):
-    stream = np.random.default_rng(0)
-    truth = np.sort(stream.integers(0, 4, 600))
-    points = stream.standard_normal((4, 3))[truth] * 30 + stream.standard_normal((600, 3))
-    layout = Layout(comm, 600)
-    every = kmeans(layout, layout.local(points), 4, seed=1)
-    monkeypatch.setattr("thalweg_clustering.kmeans.START_ROWS", 100)
-    found = kmeans(layout, layout.local(points), 4, seed=1)
-    np.testing.assert_array_equal(found.labels, every.labels)
-    assert found.inertia == pytest.approx(every.inertia, rel=1e-12)
-
-
-def test_kmeans_of_coinciding_rows():
-    found = kmeans(Layout(MPI.COMM_SELF, 6), np.ones((6, 2)), 3)
-    assert set(found.labels) == {0}
-    assert found.inertia == 0.0
 
 
 def test_clusters_are_as_tight_as_they_explain_the_variance():

@@ -8,7 +8,6 @@ import pytest
 import thalweg
 from thalweg import InputError
 from thalweg.parallel import MPI
-from thalweg.result import Status
 from thalweg.testing import check_resumption
 from thalweg_clustering.alternating import subspace_distance
 from thalweg_clustering.alternation import Alternation
@@ -70,19 +69,6 @@ def test_the_plain_iteration_raises_the_objective_where_the_safeguarded_does_not
         assert all(b <= a for (_, a), (_, b) in itertools.pairwise(safe))
 
 
-def test_quasi_newton_steps_need_fewer_evaluations_and_end_as_low(views, make):
-    points, given, _ = views(160)
-    counts, values = [], []
-    for finish in ("none", "quasi-newton"):
-        objective = make(MPI.COMM_SELF, points, given, 3, 0.2)
-        solver = ISM(inner_tolerance=1e-8, mixing=0, rounds=1, inner_iterations=1000, finish=finish)
-        state, trace = _steps(solver, objective, most=2000)
-        counts.append(state.evaluations)
-        values.append(min(value for round_, value in trace if round_ == 0))
-    assert counts[1] < 0.6 * counts[0]
-    assert values[1] <= values[0] + 1e-6 * abs(values[0])
-
-
 def test_the_trust_region_converges_faster_than_linearly(cycling_terms):
     objective = cycling_terms(1.0)
     solver = TrustRegion(inner_tolerance=0.0, gradient_tolerance=1e-12)
@@ -136,15 +122,6 @@ def test_every_solver_finds_the_alternative(solver, views, make):
     assert result.metrics["nmi"] > 0.95
     assert result.metrics["novelty"] < 0.01
     assert {"residual", "round", "change"} <= set(result.trace.columns)
-
-
-@pytest.mark.parametrize("solver", ["ism", "stiefel", "stiefel-trust-region"])
-def test_a_small_step_ends_a_round_and_not_the_run(solver, views, make):
-    points, given, _ = views(160)
-    objective = make(MPI.COMM_SELF, points, given)
-    result = thalweg.minimize(objective, solver=solver, seed=3, iterations=5000)
-    assert result.trace["round"][-1] >= 2
-    assert result.status == Status.CONVERGED
 
 
 @pytest.mark.ranks(1, 2)

@@ -275,16 +275,6 @@ class Hole(Objective):
         return float(np.sum(x**4)), 4 * x**3
 
 
-@pytest.mark.parametrize("solver", SOLVERS, ids=label)
-@pytest.mark.parametrize("size", [1e-160, 1e-8, 1.0, 99.99])
-def test_no_start_leads_to_numbers_that_are_not_finite(solver, size):
-    objective = Hole()
-    start = size * objective.layout.random_normal(0).clip(-1, 1)
-    result = minimize(objective, solver, x0=start, iterations=50)
-    assert np.all(np.isfinite(result.x))
-    assert math.isfinite(result.objective)
-
-
 def test_a_run_ends_as_stalled_where_no_step_lowers_the_value():
     class Lying(Hole):
         def value_and_gradient(self, x):
@@ -340,22 +330,6 @@ def test_twenty_iterates_do_not_depend_on_the_ranks(chain, solver, comm):
     assert together.evaluations == alone.evaluations
 
 
-@pytest.mark.ranks(2, 3)
-@pytest.mark.parametrize("solver", [GradientDescent(), NonlinearCG(), LBFGS()], ids=label)
-def test_replicated_variables_stay_equal_on_all_ranks(fit, solver, comm):
-    result = minimize(fit(comm), solver, iterations=30)
-    everywhere = comm.allgather(result.x.tobytes())
-    assert len(set(everywhere)) == 1
-    assert result.objective < 1e-2 * result.trace["objective"][0]
-
-
-@pytest.mark.ranks(3)
-def test_ranks_without_rows_take_part(chain, comm):
-    result = minimize(chain(comm, rows=2), LBFGS(step_cap=1.0), iterations=20)
-    alone = minimize(chain(MPI.COMM_SELF, rows=2), LBFGS(step_cap=1.0), iterations=20)
-    np.testing.assert_allclose(result.gather(), alone.x, atol=1e-10)
-
-
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("solver", SOLVERS, ids=label)
 def test_a_resumed_run_ends_on_the_same_bits(rosenbrock, solver, comm, tmp_path):
@@ -383,13 +357,6 @@ def test_a_reset_keeps_the_point_and_forgets_the_curvature(rosenbrock):
         solver.close(state)
 
 
-def test_lbfgs_leaves_a_saddle_where_no_step_shows_curvature(chain):
-    objective = chain(MPI.COMM_SELF, coupling=0.1)
-    start = 1e-6 * np.abs(objective.layout.random_normal(1))
-    result = minimize(objective, LBFGS(), x0=start, iterations=40, gradient=1e-6)
-    assert result.objective < -0.9 * 0.25 * start.size
-
-
 def test_without_growth_steps_only_shrink_until_the_objective_changes(rosenbrock):
     solver = GradientDescent(growth=1.0)
     objective = rosenbrock(MPI.COMM_SELF)
@@ -401,21 +368,6 @@ def test_without_growth_steps_only_shrink_until_the_objective_changes(rosenbrock
         state = solver.step(state)
     assert solver.reset(state).memory.next_step is None
     assert GradientDescent().reset(state).memory.next_step == state.memory.next_step > 0
-
-
-def test_a_step_of_twice_the_right_length_is_not_taken_again(quadratic):
-    class Slightly(Preconditioner):
-        """Half the inverse Hessian: a step of 1 goes half of the way."""
-
-        def setup(self, objective, x):
-            self.weights = objective.weights
-
-        def apply(self, residual):
-            return 0.5001 * residual / self.weights
-
-    solver = GradientDescent(preconditioner=Slightly(), first_step=3.999)
-    result = minimize(quadratic(MPI.COMM_SELF), solver, iterations=20, gradient=1e-6)
-    assert result.status is Status.SMALL_GRADIENT
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "gradient-descent", "nonlinear-cg"])

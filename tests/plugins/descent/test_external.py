@@ -13,7 +13,6 @@ from thalweg.errors import CapabilityError, InputError
 from thalweg.interfaces import Homotopy, Objective
 from thalweg.parallel import MPI, Layout, sum_over_ranks
 from thalweg.result import Status
-from thalweg_descent.coroutine import Coroutine
 from thalweg_descent.scipy_minimize import METHODS, WITH_PRODUCT, WITHOUT_GRADIENT, ScipyMinimize
 from thalweg_descent.tao import FITTING, NEWTON, WITH_H0, Tao
 
@@ -53,12 +52,6 @@ def test_a_curved_valley_is_followed_to_its_end(rosenbrock, solver):
     result = minimize(rosenbrock(MPI.COMM_SELF, rows=2), solver)
     assert result.objective < 1e-4
     assert np.all(np.isfinite(result.trace["objective"]))
-
-
-@pytest.mark.parametrize("solver", [f"scipy:{method}" for method in WITHOUT_GRADIENT])
-def test_methods_without_gradient_get_along_in_few_dimensions(rosenbrock, solver):
-    result = minimize(rosenbrock(MPI.COMM_SELF, rows=1), solver)
-    assert result.objective < 1e-8
 
 
 @pytest.mark.ranks(1, 2)
@@ -113,16 +106,6 @@ def test_a_start_without_curvature_is_left_or_a_failure(comm, solver):
     objective = Slope(comm)
     result = minimize(objective, solver, x0=np.zeros((objective.layout.local_rows, 1)))
     assert result.status.failed or result.objective == pytest.approx(-4.5)
-
-
-def test_a_best_vertex_that_stays_is_not_the_end(quadratic):
-    objective = quadratic(MPI.COMM_SELF, rows=60, columns=1, condition=100.0)
-    start = 1.0 + np.arange(60)[:, None] % 3
-    rules = {"gradient": None, "decrease": 1e-3, "window": 1, "iterations": 6}
-    result = minimize(objective, "scipy:Nelder-Mead", x0=start, **rules)
-    assert 0.0 in result.trace["step_length"]  # for a hundred of SciPy's iterations
-    assert result.status is Status.ITERATION_LIMIT
-    assert result.objective < result.trace["objective"][2]
 
 
 @pytest.mark.parametrize("solver", [*TAO, *SCIPY])
@@ -270,13 +253,6 @@ def test_replicated_variables_stay_equal_on_all_ranks(fit, solver, comm):
     assert result.objective < 0.1 * result.trace["objective"][0]
 
 
-@pytest.mark.ranks(3)
-@pytest.mark.parametrize("solver", ["tao:lmvm", "tao:ntr", "scipy:L-BFGS-B"])
-def test_ranks_without_rows_take_part(chain, solver, comm):
-    result = minimize(chain(comm, rows=2), solver, iterations=10)
-    assert math.isfinite(result.objective)
-
-
 class Broken(Plain):
     """Fails at its third evaluation."""
 
@@ -326,19 +302,3 @@ def test_a_state_can_be_dropped_in_the_middle_of_a_foreign_loop(rosenbrock):
         for again in (solver.step(before), solver.step(solver.step(state))):
             np.testing.assert_array_equal(again.x, after.x)
             solver.close(again)
-
-
-def test_a_closed_coroutine_runs_its_clean_up():
-    seen = []
-
-    def body(ask):
-        try:
-            ask("one")
-        finally:
-            seen.append("clean")
-
-    coroutine = Coroutine(body)
-    coroutine.resume()
-    coroutine.close()
-    assert coroutine.ended
-    assert seen == ["clean"]

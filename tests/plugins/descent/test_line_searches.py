@@ -93,13 +93,6 @@ def test_the_accepted_point_comes_with_its_value_and_gradient(search, name):
 
 
 @pytest.mark.parametrize("search", [Backtracking(), StrongWolfe()])
-def test_no_step_is_longer_than_allowed(search):
-    curve = Curve(*CURVES["far minimum"])
-    trial = search.search(line_of(curve, longest=7.5), 100.0)
-    assert trial.step == 7.5
-
-
-@pytest.mark.parametrize("search", [Backtracking(), StrongWolfe()])
 def test_a_function_that_only_rises_is_given_up(search):
     # The derivative lies: no step along the direction lowers the value.
     curve = Curve(lambda t: 1 + abs(t), lambda t: -1.0)

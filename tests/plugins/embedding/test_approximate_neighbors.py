@@ -63,19 +63,6 @@ def test_what_a_round_finds_on_other_ranks_makes_up_for_missing_copies(comm, mon
 
 
 @pytest.mark.ranks(1, 3)
-@pytest.mark.parametrize("exponent", [90, -120])
-def test_squares_beyond_single_precision_change_nothing(comm, monkeypatch, exponent):
-    monkeypatch.setattr(module, "FEW_ROWS", 300)
-    layout = Layout(comm, 1_200, 4)
-    values = layout.random_normal(0)
-    usual = approximate_neighbors(layout, values, 5)
-    scaled = approximate_neighbors(layout, np.ldexp(values, exponent), 5)
-    np.testing.assert_array_equal(scaled.indices, usual.indices)
-    np.testing.assert_array_equal(scaled.squared, np.ldexp(usual.squared, 2 * exponent))
-    assert scaled.recall == usual.recall
-
-
-@pytest.mark.ranks(1, 3)
 def test_few_rows_are_searched_exactly_and_bad_values_are_refused(comm):
     layout = Layout(comm, 50, 3)
     values = layout.random_normal(0)

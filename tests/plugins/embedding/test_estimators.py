@@ -3,7 +3,6 @@
 import dataclasses
 import pickle
 
-import numba
 import numpy as np
 import pytest
 import scipy.sparse
@@ -91,13 +90,6 @@ def test_precomputed_affinities_may_be_dense_or_sparse():
     np.testing.assert_allclose(sparse, dense, atol=1e-6 * np.abs(dense).max())
     with pytest.raises(InputError, match="symmetric"):
         TSNE(**chosen).fit(kneighbors_graph(points, 8))
-
-
-def test_a_start_of_ones_own_must_have_the_maps_shape():
-    with pytest.raises(InputError, match="init must have shape"):
-        TSNE(init=np.zeros((3, 2))).fit(load_digits().data[:50])
-    with pytest.raises(InputError, match="all points at one place"):
-        TSNE(init=np.ones((50, 2))).fit(load_digits().data[:50])
 
 
 @pytest.mark.ranks(2, 3)
@@ -221,17 +213,3 @@ def test_rows_that_come_later_join_the_map_and_leave_the_others_nearly_in_place(
     assert estimator.objective_ < 1.05 * objective + 0.1
     estimator.keep_data = False
     assert not hasattr(estimator, "partial_fit")
-
-
-def test_a_map_has_the_precision_of_its_points_and_any_number_of_threads():
-    points = load_digits().data[:80]
-    chosen = {"random_state": 0, "max_iter": 10}
-    whole = TSNE(**chosen, n_jobs=1).fit(points)
-    before = numba.get_num_threads()
-    single = TSNE(**chosen, n_jobs=np.int64(-1)).fit(points.astype(np.float32))
-    assert numba.get_num_threads() == before
-    assert single.embedding_.dtype == single.transform(points[:2]).dtype == np.float32
-    assert whole.embedding_.dtype == np.float64
-    np.testing.assert_allclose(single.embedding_, whole.embedding_, rtol=1e-3, atol=1e-4)
-    with pytest.raises(InputError, match="'n_jobs' must be an integer other than 0"):
-        TSNE(n_jobs=0).fit(points)

@@ -16,7 +16,6 @@ from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid_pairs import GridPairs
 from thalweg_embedding.pairs.mesh import Mesh
 from thalweg_embedding.pairs.parametric import cross_entropy_functions, student_functions
-from thalweg_embedding.pairs.spectrum import bandwidth
 from thalweg_embedding.pairs.window import Window
 
 CAUCHY_SQUARED = PairFunction(
@@ -72,13 +71,6 @@ def test_all_that_is_compiled_is_kept_for_later_runs(comm, monkeypatch):
     function = student_functions(0.0)[1]
     layout = Layout(comm, 300, 2)
     assert errors(layout, function, 1e-2, layout.random_normal(0, 30.0))[0] < 1e-3
-
-
-@pytest.mark.ranks(1, 2)
-def test_three_dimensions(comm):
-    layout = Layout(comm, 500, 3)
-    of_total, of_slopes = errors(layout, STUDENT, 1e-2, layout.random_normal(0, 1.0))
-    assert max(of_total, of_slopes) < 1e-2
 
 
 def test_more_than_three_dimensions_and_unequal_weights_are_refused(comm):
@@ -171,13 +163,6 @@ def chosen(rows, extent, tolerance=1e-2):
     crowd = boxes.rounded_density(rows / extent**2)
     split = boxes.cheapest_split(STUDENT, rows, 2, extent, crowd, tolerance, PAIR_COST, boxes.CUTS)
     return split, boxes.cost(split, rows, 2, extent, crowd, PAIR_COST)
-
-
-def test_a_gaussian_has_its_bandwidth():
-    # Modes beyond K make up a slope of (2/pi)^(1/2) exp(-K^2/2); the steepest is exp(-1/2).
-    for tolerance in (1e-2, 1e-4):
-        wanted = np.sqrt(1.0 + np.log(2.0 / np.pi) - 2.0 * np.log(tolerance))
-        assert bandwidth(lambda d: np.exp(-0.5 * d), tolerance) == pytest.approx(wanted, abs=0.05)
 
 
 def test_a_wide_map_takes_a_cut_and_a_small_one_none():

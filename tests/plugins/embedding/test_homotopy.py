@@ -34,10 +34,3 @@ def test_a_map_that_collapsed_at_a_small_lambda_unfolds_at_a_larger_one(
     values = result.trace["objective"]
     same = np.diff(result.trace["lambda"]) == 0.0
     assert (np.diff(values)[same] <= 0.0).all()
-
-
-def test_a_run_through_a_collapsed_stage_resumes_to_the_bit(comm, tmp_path):
-    whole = followed(comm, "lbfgs", "spectral", iterations=60)
-    followed(comm, "lbfgs", "spectral", iterations=25, checkpoint=tmp_path)
-    resumed = followed(comm, "lbfgs", "spectral", iterations=60, checkpoint=tmp_path, resume=True)
-    np.testing.assert_array_equal(resumed.x, whole.x)

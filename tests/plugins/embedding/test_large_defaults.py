@@ -57,15 +57,6 @@ def test_a_map_whose_affinities_fall_apart_has_a_minimum():
     assert far - near == pytest.approx(between * np.log(1e4), rel=1e-3)
 
 
-@pytest.mark.parametrize(("rows", "longest"), [(200, 1.0), (15_000, 1.0), (60_000, 2.0)])
-def test_steps_are_capped_by_the_map_or_a_few_units(comm, rows, longest):
-    line = scipy.sparse.diags([1.0, 1.0], [-1, 1], shape=(rows, rows), format="csr") / (2 * rows)
-    objective = t_sne(Dataset.from_array(np.zeros((rows, 0))), comm, weights=line)
-    for spread in (1e-3, 100.0):
-        x = objective.layout.random_normal(0, spread)
-        assert objective.length_scale(x) == min(longest, objective.widest_side(x))
-
-
 @pytest.mark.parametrize(
     ("rows", "repulsion", "threads"),
     [(500, "auto", False), (800, "auto", True), (1_797, "auto", False), (1_797, "exact", True),

@@ -8,7 +8,6 @@ from sklearn.neighbors import NearestNeighbors
 from thalweg.data import Dataset
 from thalweg.parallel import Layout
 from thalweg.workbench.readers import load_data
-from thalweg_embedding import quality
 from thalweg_embedding.quality import embedding_quality, trustworthiness
 
 
@@ -48,17 +47,6 @@ def test_trustworthiness_is_the_published_one(comm):
     layout = Layout(comm, *values.shape)
     found = trustworthiness(layout.local(values), layout.local(embedding), layout, 5)
     assert found == pytest.approx(whole_trustworthiness(values, embedding, n_neighbors=5), abs=1e-9)
-
-
-@pytest.mark.ranks(1, 3)
-def test_a_sample_has_its_neighbors_sought_among_all_rows(comm, monkeypatch):
-    monkeypatch.setattr(quality, "SAMPLE", 200)
-    values, embedding, labels = made(900)
-    sampled = measured(comm, values, embedding, labels)["neighbor_preservation"]
-    monkeypatch.setattr(quality, "SAMPLE", 900)
-    found = measured(comm, values, embedding, labels)
-    assert sampled == pytest.approx(found["neighbor_preservation"], abs=0.05)
-    assert found["nearest_neighbor_error"] < 0.4
 
 
 @pytest.mark.ranks(1, 2, 3)

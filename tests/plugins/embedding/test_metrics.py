@@ -169,17 +169,6 @@ def test_what_a_metric_cannot_have_is_told(comm, monkeypatch, rows, metric, word
         nearest_by(Dataset.from_array(rows, comm=comm), 4, metric)
 
 
-@pytest.mark.ranks(1, 3)
-def test_rounding_makes_no_distances_asymmetric(comm):
-    exact = cdist(POINTS, POINTS)
-    rounded = exact + 1e-5 * exact.max() * np.random.default_rng(0).random(exact.shape)
-    found, expected = (
-        nearest_by(Dataset.from_array(given, comm=comm), 4, "precomputed")[1]
-        for given in (rounded, exact)
-    )
-    np.testing.assert_allclose(found, expected, rtol=1e-2)
-
-
 def test_a_perplexity_that_the_given_distances_cannot_have_is_said():
     graph = kneighbors_graph(POINTS, 10, mode="distance")
     sentences = []

@@ -17,22 +17,12 @@ from thalweg_embedding.affinities.affinities_from_data import affinities_of
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.affinities.fuzzy import fuzzy_rows
 from thalweg_embedding.pairs.density import DensityCorrelation
-from thalweg_embedding.pairs.parametric import cross_entropy_functions
 
 DIGITS = load_digits()
 
 
 def digits(comm, rows=90):
     return Dataset.from_array(DIGITS.data[:rows], comm=comm)
-
-
-@pytest.mark.parametrize(("a", "b", "offset"), [(1.577, 0.895, 1e-3), (1, 1, 1e-3), (0.3, 1, 1)])
-def test_cross_entropies_are_logarithms_of_a_kernel_and_its_complement(a, b, offset):
-    attraction, repulsion = cross_entropy_functions(a, b, offset)
-    for d in (0.0, 1e-4, 0.2, 5.0, 1e4):
-        phi = 1.0 / (1.0 + a * (offset + d) ** b)
-        assert attraction(d)[0] == pytest.approx(-np.log(phi), rel=1e-12)
-        assert repulsion(d)[0] == pytest.approx(-np.log1p(-phi), rel=1e-9)
 
 
 def test_the_curve_of_umap_is_the_published_one():

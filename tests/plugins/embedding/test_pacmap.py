@@ -72,15 +72,6 @@ def test_random_pairs_are_as_many_and_as_different_as_they_should_be(comm):
     assert 0.45 < far < 0.6
 
 
-@pytest.mark.parametrize("rows", [3, 4, 12, 40])
-def test_few_points_have_fewer_pairs_of_each_kind(comm, rows):
-    found = pair_sets(digits(comm, rows))
-    assert 1 <= found.n_neighbors <= rows / 3.5 or rows == 3
-    assert 1 <= found.n_further <= rows - 1 - found.n_neighbors
-    ties = Dataset.from_array(np.zeros((rows, 2)))
-    assert pair_sets(ties).neighbors.sum() == rows * found.n_neighbors
-
-
 @pytest.mark.ranks(1, 3)
 def test_the_value_is_the_weighted_sum_of_each_phase(comm):
     data = digits(comm)

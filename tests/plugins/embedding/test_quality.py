@@ -30,18 +30,6 @@ def test_the_leading_axes_keep_more_than_random_places(comm):
     assert good == pytest.approx(alone, rel=1e-12)
 
 
-def test_points_that_all_coincide_have_a_quality_too():
-    places = np.random.default_rng(0).normal(size=(40, 2))
-    facts = map_quality(np.ones((40, 3)), places, neighbors=15)
-    # Of equal distances those to the first rows count.
-    shares = []
-    for row in range(40):
-        first = [other for other in range(40) if other != row][:15]
-        near = np.argsort(np.linalg.norm(places - places[row], axis=1))[1:16]
-        shares.append(len(set(first) & set(near)) / 15)
-    assert facts["recall"] == pytest.approx(np.mean(shares))
-
-
 def test_a_map_that_is_not_finite_or_has_other_rows_is_refused():
     points, _ = clusters()
     for places in (points[:10, :2], np.full((200, 2), np.nan), points[:, 0]):

@@ -9,7 +9,6 @@ from thalweg.driver.identity import objective_identity
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.traffic import phases
 from thalweg_embedding import T_SNE, embedding
-from thalweg_embedding.affinities.affinities_from_data import affinities_of
 from thalweg_embedding.pairs import decomposition
 from thalweg_embedding.preconditioners.diagonal import FixedPoint
 from thalweg_embedding.preconditioners.partial_hessian import PartialHessian
@@ -78,21 +77,6 @@ def test_an_embedding_does_not_depend_on_where_rows_are_brought(comm, options):
 
 
 @pytest.mark.ranks(2, 3)
-def test_components_are_tied_together_by_the_same_links_on_any_ranks(comm):
-    generator = np.random.default_rng(0)
-    values = generator.standard_normal((240, 4)) + 50.0 * (np.arange(240) % 3)[:, None]
-    maps = []
-    for ranks in (comm, MPI.COMM_SELF):
-        data = Dataset.from_array(values, comm=ranks)
-        objective = embedding(T_SNE, data, perplexity=5.0, graph="sparse", repulsion="exact")
-        x = objective.initial_point(0)
-        weights = scipy.sparse.csr_matrix(objective.attractive_weights(x)).toarray()
-        maps.append((objective.layout.gather_rows(weights), objective.value(x)))
-    np.testing.assert_allclose(maps[0][0], maps[1][0], rtol=1e-12, atol=1e-18)
-    assert maps[0][1] == pytest.approx(maps[1][1], rel=1e-12)
-
-
-@pytest.mark.ranks(2, 3)
 def test_bytes_of_an_evaluation_and_of_a_solve_are_those_of_the_ranks_share(comm):
     rows, d = 3_000, 2
     objective = embedding(T_SNE, a_band(comm, rows), perplexity=5.0)
@@ -114,17 +98,6 @@ def test_bytes_of_an_evaluation_and_of_a_solve_are_those_of_the_ranks_share(comm
     assert evaluation <= 1.2 * share * d * (4 + 8) + halo
     solve = sent(lambda: direction.apply(x))
     assert solve <= 1.2 * share * d * (8 + 8) + 10 * halo
-
-
-@pytest.mark.ranks(1, 2, 3)
-def test_duplicates_have_edges_in_the_term_of_densities(comm):
-    values = np.repeat(np.random.default_rng(0).standard_normal((40, 3)), 3, axis=0)
-    data = Dataset.from_array(values, comm=comm)
-    made = affinities_of(data, perplexity=4.0, graph="sparse", distances=True, relocate=True)
-    counts = np.diff(made.squared.indptr)
-    assert counts.min(initial=12) >= 12  # 3 x perplexity, the two copies of a point among them
-    near = np.sort(made.squared.data)[: 2 * len(counts)]
-    assert near.max(initial=0.0) < 1e-300
 
 
 @pytest.mark.ranks(1, 2, 3)

@@ -87,17 +87,6 @@ def test_the_halo_holds_all_near_pairs_wherever_a_split_cuts(comm, monkeypatch, 
     np.testing.assert_allclose(slopes, layout.local(every), atol=1e-7 * np.abs(every).max())
 
 
-@pytest.mark.ranks(3)
-def test_ranks_without_points_or_mesh_take_part(comm):
-    for rows in (1, 2, 4):
-        layout = Layout(comm, rows, 2)
-        whole = the_map("cloud", rows)
-        total, (slopes, *_) = everything(layout, whole, STUDENT, 1e-3)
-        expected, (wanted, *_) = everything(Layout(MPI.COMM_SELF, rows, 2), whole, STUDENT, 1e-3)
-        assert total == pytest.approx(expected, rel=1e-3, abs=1e-12)
-        np.testing.assert_allclose(slopes, layout.local(wanted), atol=1e-3)
-
-
 @pytest.mark.ranks(2, 4)
 def test_ranks_hold_and_send_their_share_and_density_is_the_same_to_the_bit(comm):
     rows = 8_000

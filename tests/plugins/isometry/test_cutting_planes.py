@@ -10,11 +10,9 @@ import pytest
 
 import thalweg
 from thalweg import Status
-from thalweg.engines.secants.secants import SecantSet
-from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout
-from thalweg_isometry.brackets import DeltaBracket, RankBracket, predicted_rank
-from thalweg_isometry.cutting_planes import IDLE_ROUNDS, Cuts, Separation
+from thalweg.parallel import MPI
+from thalweg_isometry.brackets import RankBracket, predicted_rank
+from thalweg_isometry.cutting_planes import IDLE_ROUNDS, Cuts
 from thalweg_isometry.hinge import HingeSearch
 from thalweg_isometry.objective import NearIsometry
 from thalweg_isometry.rounds import Verdict
@@ -64,17 +62,6 @@ def test_a_bracket_closes_on_the_least_rank_that_serves(first, least):
     assert len(tried) == len(set(tried)) <= 14
 
 
-def test_a_bracket_on_delta_closes_within_its_precision():
-    bracket = DeltaBracket(0.0, 0.9)
-    for _ in range(40):
-        if bracket.closed(0.02):
-            break
-        tried = bracket.next_delta()
-        served = tried > 0.31
-        bracket = DeltaBracket(*((bracket.failed, tried) if served else (tried, bracket.served)))
-    assert bracket.failed <= 0.31 <= bracket.served <= 1.021 * bracket.failed
-
-
 def test_the_rank_is_predicted_an_eighth_above_a_power_of_the_number_of_points():
     points = [1000, 4000, 16_000]
     least = [10.0, 14.0, 19.6]  # 1.4 times the rank for 4 times the points
@@ -97,15 +84,6 @@ def test_an_attempt_fails_where_all_that_violates_is_a_cut_already(begun):
     solver, state = begun(all_below=10**6)
     state = replace(state, psi=0.1 * state.psi).in_attempt(met=True)
     assert solver.separate(state)[1] is Verdict.FAILED
-
-
-def test_listed_secants_have_no_subsets():
-    points = np.random.default_rng(0).standard_normal((10, 3))
-    layout = Layout(MPI.COMM_SELF, 10, 3)
-    listed = SecantSet(points, layout, neighbors=np.arange(1, 11)[:, None] % 10)
-    with pytest.raises(InputError, match="listed"):
-        listed.subset(2)
-    assert Separation(listed, 1, 10, 1, 0).strides == [1]
 
 
 @pytest.mark.ranks(1, 2)

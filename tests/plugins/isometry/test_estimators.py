@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thalweg import Dataset, InputError, Status
@@ -101,26 +100,6 @@ def test_classes_are_taken_from_y(digits):
         NearIsometricEmbedding(secants="within-class").fit(digits[:40], np.arange(40))
 
 
-def test_sparse_rows_are_mapped_as_arrays_are(digits):
-    fitted = SecantPCA(n_components=5).fit(digits[:30])
-    expected = fitted.transform(digits)
-    for kind in (scipy.sparse.csr_matrix, scipy.sparse.csc_array):
-        found = fitted.transform(kind(digits))
-        assert isinstance(found, np.ndarray)
-        np.testing.assert_allclose(found, expected, atol=1e-12)
-
-
-def test_the_inverse_maps_back_to_the_same_images(digits):
-    fitted = SecantPCA(n_components=6).fit(digits[:30])
-    small = fitted.transform(digits)
-    back = fitted.inverse_transform(small)
-    assert back.shape == digits.shape
-    np.testing.assert_allclose(fitted.transform(back), small, atol=1e-10)
-    assert (np.linalg.norm(back, axis=1) <= np.linalg.norm(digits, axis=1) + 1e-10).all()
-    with pytest.raises(InputError, match="must have 6 columns, not 5"):
-        fitted.inverse_transform(small[:, :5])
-
-
 def test_the_score_is_the_isometry_constant_over_new_points(digits, true_delta):
     fitted = SecantPCA(n_components=8).fit(digits[:30])
     new = digits[30:70]
@@ -178,16 +157,6 @@ def test_partial_fit_refuses_data_sets_and_classes_that_come_late(digits):
     fitted.set_params(secants="within-class")
     with pytest.raises(InputError, match="without classes"):
         fitted.partial_fit(digits[8:12], np.arange(4))
-
-
-def test_a_data_frame_is_an_array(digits):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(digits[:30], columns=[f"pixel {k}" for k in range(64)])
-    fitted = NearIsometricEmbedding(delta=0.4).fit(frame)
-    assert list(fitted.feature_names_in_) == list(frame.columns)
-    plain = NearIsometricEmbedding(delta=0.4).fit(digits[:30])
-    np.testing.assert_array_equal(fitted.components_, plain.components_)
-    np.testing.assert_array_equal(fitted.transform(frame), plain.transform(digits[:30]))
 
 
 @pytest.mark.ranks(2, 3)
@@ -307,18 +276,6 @@ def test_random_maps_follow_their_seed(digits):
     assert np.array_equal(components(1), components(np.int64(1)))
     assert not np.array_equal(components(1), components(2))
     assert not np.array_equal(components(None), components(None, seed=1))
-
-
-def test_a_search_that_is_cut_short_says_so(digits):
-    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
-        fitted = NearIsometricEmbedding(delta=0.2, max_iter=1).fit(digits[:60])
-    assert fitted.n_iter_ == 1
-
-
-def test_a_map_that_keeps_every_distance_ends_the_search():
-    points = np.random.default_rng(0).normal(size=(10, 1))
-    fitted = LearnedJohnsonLindenstrauss(n_components=1).fit(points)
-    assert fitted.delta_ <= 1e-8
 
 
 @pytest.mark.parametrize("secants", ["all", "within-class", "neighbors"])

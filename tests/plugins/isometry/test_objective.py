@@ -100,11 +100,3 @@ def test_the_unit_of_length_does_not_matter(digits, unit, kind):
         assert result.metrics["delta"] <= 0.4
         found.append((result.metrics["rank"], result.metrics["rank_lower_bound"]))
     assert found[0] == found[1]
-
-
-@pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize("neighbors", [0, 12, 40])
-def test_as_many_neighbors_as_points_are_refused(comm, digits, neighbors):
-    dataset = Dataset.from_array(digits[:12], None, comm)
-    with pytest.raises(InputError, match=f"neighbors .* 12 points, not {neighbors}"):
-        build(dataset, comm, secants="neighbors", n_neighbors=neighbors)

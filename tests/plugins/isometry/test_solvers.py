@@ -128,20 +128,6 @@ def test_the_published_search_raises_the_rank_by_a_fifth_and_lowers_it_by_one(di
     assert len(result.solution) == 23
 
 
-@pytest.mark.parametrize("solver", COLUMN_METHODS)
-def test_failing_attempts_at_a_wanted_rank_still_lower_delta(petals, solve, solver):
-    result = solve(petals, None, 2, solver, **QUICK.get(solver, {}))
-    assert result.metrics["delta"] < result.trace["delta"][0] - 1e-3
-
-
-@pytest.mark.parametrize("solver", METHODS)
-def test_collinear_points_need_rank_one(solve, solver):
-    points = np.linspace(0, 1, 30)[:, None] * np.arange(1.0, 6.0) + 2.0
-    result = solve(points, 0.3, None, solver, **QUICK.get(solver, {}))
-    assert result.status is Status.CONVERGED
-    assert result.metrics["rank"] == 1
-
-
 @pytest.mark.ranks(2, 3)
 def test_the_first_active_set_is_the_same_at_any_number_of_ranks(comm, digits, secants_of):
     found = []
@@ -209,14 +195,3 @@ def test_a_run_goes_on_with_its_cuts_on_another_number_of_ranks(
         done = run(second, resume=True)
         assert done.metrics["delta"] <= 0.4
         assert len(counts) > 1
-
-
-def test_the_trace_names_the_rank_that_its_delta_belongs_to(digits, true_delta, solve):
-    result = solve(digits, 0.4, None, "secant-pca")
-    rows = zip(result.trace["rank"][1:], result.trace["delta"][1:], strict=True)
-    by_rank = {int(rank): delta for rank, delta in rows}
-    for rank, delta in by_rank.items():
-        assert rank > len(result.solution) or delta == pytest.approx(
-            true_delta(digits, result.solution[:rank]), rel=1e-7
-        )
-    assert len(result.solution) in by_rank

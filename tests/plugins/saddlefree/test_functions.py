@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from thalweg.engines.hessian import GaussNewtonProduct
-from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.testing import check_gradient, check_hessian_product
 from thalweg.testing.derivatives import check_gauss_newton_product
@@ -47,10 +46,3 @@ def test_known_stationary_points_have_the_promised_index(name, point, negative):
     assert np.abs(function.gradient(point)).max() < 1e-4
     hessian = np.array([function.hessian_product(point, e) for e in np.eye(len(point))])
     assert (np.linalg.eigvalsh(hessian) < -1e-9).sum() == negative
-
-
-def test_sizes_that_make_no_function_are_refused():
-    with pytest.raises(InputError, match="multiple of 4"):
-        made("powell-singular", size=6)
-    with pytest.raises(InputError, match="at least 2"):
-        made("rosenbrock", size=1)

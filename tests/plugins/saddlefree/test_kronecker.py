@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_preconditioner
 from thalweg_saddlefree.capabilities import LayerBlock, LayerSample
@@ -151,22 +150,6 @@ def test_it_is_a_preconditioner_with_a_memory(comm, corrected):
     problem = objective(comm, rows=12)
     metric = KroneckerPreconditioner(corrected=corrected, inverse_every=3)
     check_preconditioner(metric, problem, problem.initial_point(0))
-
-
-def test_factors_that_overflow_are_told():
-    layer = LayerFactors(np.full((2, 2), np.inf), np.eye(2))
-    with pytest.raises(NumericalError, match="overflow"):
-        layer.refreshed(1.0, corrected=False)
-    layer = LayerFactors(-np.eye(2), np.eye(2))
-    with pytest.raises(NumericalError, match="not positive definite"):
-        layer.refreshed(1e-6, corrected=False)
-
-
-def test_layers_that_leave_variables_out_are_refused():
-    problem = objective(MPI.COMM_SELF)
-    problem.layers = problem.layers[1:]
-    with pytest.raises(InputError, match="do not cover its variables"):
-        KroneckerPreconditioner().setup(problem, problem.initial_point(0))
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "nonlinear-cg", "hessian-free", "gradient-descent"])

@@ -13,7 +13,6 @@ from thalweg_saddlefree.capabilities import draw_curvature_rows
 from thalweg_saddlefree.networks import network
 from thalweg_saddlefree.networks.autoencoder import build_autoencoder
 from thalweg_saddlefree.networks.deep_linear import build_deep_linear
-from thalweg_saddlefree.networks.initialization import starting_weights
 from thalweg_saddlefree.networks.mlp import build_mlp
 from thalweg_saddlefree.networks.network import multiply
 
@@ -128,26 +127,6 @@ def test_operations_are_those_of_the_products_of_matrices(monkeypatch):
         counted.clear()
         call()
         assert objective.operations - before == sum(counted) > 0
-
-
-def test_squared_gradients_are_those_of_single_rows():
-    objective = build_autoencoder(digits(MPI.COMM_SELF, 5), MPI.COMM_SELF, layers=[16, 3])
-    x = objective.initial_point(0)
-    total = np.zeros_like(x)
-    for row in range(5):
-        values = digits(MPI.COMM_SELF, 5).values[row : row + 1]
-        single = build_autoencoder(Dataset.from_array(values), MPI.COMM_SELF, layers=[16, 3])
-        total += single.value_and_gradient(x)[1] ** 2 / 5
-    np.testing.assert_allclose(objective.gradient_squares(x), total, rtol=1e-10)
-
-
-def test_sparse_starting_weights_give_every_unit_fifteen_connections():
-    network = build_autoencoder(digits(MPI.COMM_SELF), MPI.COMM_SELF, layers=[16, 20, 3]).network
-    flat = starting_weights(network, "sparse", 0, 1.0)
-    assert ((network.weights(flat, 0) != 0).sum(axis=0) == 15).all()
-    assert ((network.weights(flat, 1) != 0).sum(axis=0) == 15).all()
-    first, second = (starting_weights(network, "glorot", 3, 1.0) for _ in range(2))
-    np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.ranks(1, 2)

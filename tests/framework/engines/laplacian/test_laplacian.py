@@ -171,18 +171,6 @@ def test_dense_weights_and_a_real_shift(comm, method):
     assert np.allclose(matrix @ x, rhs, atol=1e-9)
 
 
-@pytest.mark.ranks(1, 2, 3)
-def test_fewer_rows_than_ranks(comm):
-    graph = scipy.sparse.csr_matrix(np.array([[0.0, 2.0], [2.0, 0.0]]))
-    for method in ("dense", "jacobi", "mumps"):
-        usable(method)
-        layout = Layout(comm, 2, COLUMNS)
-        rhs = right_hand_side(2)
-        _, x = solve(layout, graph[layout.start : layout.stop], rhs, method=method)
-        difference = (rhs[0] - rhs[1]) / 32.0
-        assert np.allclose(x, [difference, -difference], atol=1e-8)
-
-
 @pytest.mark.petsc
 @pytest.mark.ranks(2, 3)
 def test_a_distributed_factor_is_the_default_and_repeats_its_bits(comm):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import scipy.linalg
-from sklearn.datasets import load_digits
 
 from thalweg.engines.neighbors import nearest_neighbors, neighbors
 from thalweg.errors import InputError
@@ -111,11 +110,6 @@ def test_of_some_rows_they_are_those_that_all_have(comm):
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_ties_go_to_the_lower_row(comm):
-    assert_exact(comm, load_digits().data[:700, 20:23], 12)
-
-
-@pytest.mark.ranks(1, 2, 3)
 def test_copies_of_a_point_are_its_neighbors_at_distance_0(comm):
     points = np.repeat(cloud(40, 3), 20, axis=0)
     assert_exact(comm, points, 25)
@@ -129,13 +123,6 @@ def test_close_pairs_far_from_the_center_are_told_apart(comm):
     centers = rng.integers(-512, 512, (12, 6)) / 512
     points = np.repeat(centers, 50, axis=0) + rng.integers(-64, 64, (600, 6)) / 2.0**26
     assert_exact(comm, points, 20)
-
-
-@pytest.mark.ranks(2, 3, 4)
-def test_uneven_and_empty_blocks(comm):
-    counts = {2: [0, 60], 3: [50, 0, 10], 4: [1, 30, 0, 29]}[comm.size]
-    assert_exact(comm, cloud(60, 3), 5, local_rows=counts[comm.rank])
-    assert_exact(comm, cloud(2, 3), 1)
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -158,15 +145,6 @@ def test_blocks_go_half_way_around_and_few_pairs_return(comm):
     blocks = comm.size // 2 * 800 / comm.size
     # Values and numbers, limits and counts, and for each row hardly more pairs than neighbors.
     assert sent <= blocks * (30 * 8 + 8 + 2 * 8 + 16 * 6) + 1000
-
-
-def test_threads_find_the_same(monkeypatch):
-    points = cloud(3000, 8)
-    layout = Layout(MPI.COMM_SELF, *points.shape)
-    alone = nearest_neighbors(layout, points, 9)
-    monkeypatch.setattr("numba.get_num_threads", lambda: 3)
-    for mine, theirs in zip(nearest_neighbors(layout, points, 9), alone, strict=True):
-        assert np.array_equal(mine, theirs)
 
 
 @pytest.mark.ranks(1, 2)

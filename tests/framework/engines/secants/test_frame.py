@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from thalweg.engines.secants import frame as frames
 from thalweg.engines.secants.frame import PrincipalFrame
-from thalweg.parallel import MPI, Layout
+from thalweg.parallel import Layout
 
 
 def cloud(n, dimension):
@@ -29,22 +28,3 @@ def test_directions_are_the_eigenvectors_of_the_scatter(comm):
     np.testing.assert_allclose(found.directions @ found.directions.T, np.eye(6), atol=1e-12)
     turned = centered @ found.directions.T
     np.testing.assert_allclose((turned**2).sum(axis=0), values, rtol=1e-5)
-
-
-def test_directions_of_many_coordinates_are_those_of_the_sample_about_the_mean(monkeypatch):
-    monkeypatch.setattr(frames, "LARGE_DIMENSION", 4)
-    points = cloud(500, 6)
-    found = frame(points, MPI.COMM_SELF)
-    sample = points[::7] - found.mean
-    values, vectors = np.linalg.eigh(sample.T @ sample)
-    np.testing.assert_allclose(found.variances, values[::-1] * 500 / len(sample), rtol=1e-9)
-    np.testing.assert_allclose(abs(found.directions @ vectors[:, ::-1]), np.eye(6), atol=1e-9)
-
-
-@pytest.mark.ranks(2, 3)
-def test_the_bits_do_not_depend_on_the_ranks(comm):
-    points = cloud(301, 9)
-    together, alone = frame(points, comm), frame(points, MPI.COMM_SELF)
-    np.testing.assert_array_equal(together.mean, alone.mean)
-    np.testing.assert_array_equal(together.directions, alone.directions)
-    np.testing.assert_array_equal(together.variances, alone.variances)

@@ -6,7 +6,6 @@ import pytest
 from thalweg.engines.secants.frame import PrincipalFrame
 from thalweg.engines.secants.secant_bounds import (
     Accuracy,
-    cheapest_split,
     image_bounds,
     split_points,
 )
@@ -111,13 +110,3 @@ def test_a_unit_of_length_changes_nothing(exponent):
     scaled = SecantSet(np.ldexp(points, exponent), layout).scan(components)
     assert (plain.delta, plain.pair) == (scaled.delta, scaled.pair)
     assert plain.n_coincident == scaled.n_coincident == 0
-
-
-def test_points_at_the_same_place_do_not_change_how_coordinates_are_split():
-    # The distortion of such a pair counted as 1: nothing but that was to be ruled out then.
-    points = np.random.default_rng(0).standard_normal((160, 128)) * np.exp(-np.arange(128) / 60.0)
-    twice = np.concatenate([points, points[:8]])
-    frames = [PrincipalFrame(p, Layout(MPI.COMM_SELF, *p.shape), p) for p in (points, twice)]
-    psi = np.random.default_rng(1).standard_normal((90, 128)) / np.sqrt(90)
-    first, second = (cheapest_split(frame, psi, np.inf) for frame in frames)
-    assert first == second

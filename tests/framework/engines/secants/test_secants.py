@@ -95,18 +95,6 @@ def test_the_same_pairs_and_the_same_bits_at_any_number_of_ranks(comm, monkeypat
         np.testing.assert_array_equal(together.lengths, alone.lengths)
 
 
-@pytest.mark.ranks(1, 3)
-def test_a_cap_per_row_spreads_the_pairs(comm):
-    points, components = cloud(300, 9), random_map(2, 9)
-    i, _, values, _ = all_pairs(points, components)
-    scan = secants(points, comm).scan(components, 0.0, max_pairs=10**6, per_row=2)
-    assert np.bincount(scan.pairs[:, 0]).max() == 2
-    for row in (0, 17, 250):
-        worst = np.sort(np.abs(values[i == row]))[::-1][:2]
-        found = np.abs(scan.distortions[scan.pairs[:, 0] == row])
-        np.testing.assert_allclose(found, worst, rtol=1e-10)
-
-
 @pytest.mark.ranks(1, 2, 3)
 def test_secants_can_be_restricted_to_classes(comm):
     points, components = cloud(120, 5), random_map(2, 5)
@@ -261,9 +249,3 @@ def test_a_sample_is_the_wanted_share_whatever_the_number_of_points():
     other = TileChoice(ScanOptions(fraction=0.25, seed=8), 10**9 * TILE)
     both = np.mean([chosen(r * TILE, c * TILE) and other(r * TILE, c * TILE) for r, c in cells])
     assert both == pytest.approx(0.25**2, abs=0.01)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_smallest_sample_has_a_tile(seed):
-    chosen = TileChoice(ScanOptions(fraction=1e-9, seed=seed), 5 * TILE)
-    assert sum(chosen(r * TILE, c * TILE) for r in range(5) for c in range(r, 5)) == 1

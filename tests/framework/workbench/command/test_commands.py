@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,15 +61,6 @@ def test_a_run_leaves_what_the_contract_names(finished):
     for name in ("config.toml", "embedding.png", "convergence.png", "checkpoint/latest"):
         assert (out / name).exists()
     assert "objective" in done.stdout
-
-
-def test_the_resolved_configuration_repeats_the_run(thalweg, finished, tmp_path):
-    folder, _ = finished
-    again = thalweg("run", folder / "out" / "config.toml", "--out", tmp_path / "again", "--quiet")
-    assert again.returncode == 0
-    assert again.stdout == ""
-    first, second = (np.load(p / "solution.npy") for p in (folder / "out", tmp_path / "again"))
-    assert np.array_equal(first, second)
 
 
 def test_resuming_with_a_larger_budget_goes_on(thalweg, config, tmp_path):
@@ -152,15 +142,6 @@ def test_list_tells_programs_and_people(thalweg):
     one = json.loads(thalweg("list", "TSNE", "--json").stdout)
     assert [row["name"] for rows in one.values() for row in rows] == ["t-sne"]
     assert thalweg("list", "tsnee", "--json").returncode == 2
-
-
-def test_help_and_version(thalweg):
-    assert "mpirun" in thalweg("--help").stdout
-    # The installed program, in a process of its own.
-    program = [Path(sys.executable).with_name("thalweg"), "--version"]
-    done = subprocess.run(program, capture_output=True, text=True)
-    assert done.stdout.startswith("thalweg 0")
-    assert "--resume" in thalweg("run", "--help").stdout
 
 
 def test_help_imports_nothing_heavy():

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import thalweg
-from thalweg.errors import InputError, printable
+from thalweg.errors import printable
 from thalweg.plugins import Plugins, Provider, SolverSpec
 from thalweg.workbench import doctor
 from thalweg.workbench.command import installation
@@ -89,13 +88,6 @@ def test_where_there_is_no_mpi_library_it_is_said_what_to_install(shell, tmp_pat
     assert "pip install 'mpich>=4'" in shell("thalweg doctor", **without).stdout
 
 
-def test_ranks_of_a_strange_launcher_are_refused(shell, rank_environment):
-    for variable in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
-        done = shell("thalweg run c.toml", **rank_environment, **{variable: "2"})
-        one_sentence(done, "do not see each other", "thalweg doctor")
-        assert "MPI" in shell("thalweg doctor", **rank_environment, **{variable: "2"}).stdout
-
-
 def test_commands_work_without_petsc(shell, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['petsc4py'] = None\n")
     missing = {"PYTHONPATH": str(tmp_path)}
@@ -143,14 +135,6 @@ def test_numbers_of_threads_are_checked_before_numba_is_loaded(shell, threads):
     one_sentence(shell("thalweg run c.toml", NUMBA_NUM_THREADS=threads), "NUMBA_NUM_THREADS")
 
 
-def test_a_backend_that_matplotlib_does_not_know_costs_pictures_alone(shell, tmp_path):
-    command = "thalweg run c.toml --out out --set output.pictures=true"
-    done = shell(command, MPLBACKEND="junk")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "note: the pictures failed: matplotlib cannot be loaded" in done.stdout
-    one_sentence(shell("thalweg plot out", MPLBACKEND="junk"), "matplotlib", "junk")
-
-
 ODD = "a\nb\x1b[31m\x00\x9b\u2028\ud800"
 SHOWN = r"a\nb\x1b[31m\x00\x9b\u2028\ud800"
 
@@ -170,13 +154,6 @@ def test_control_characters_are_shown_in_tables_and_pages(tmp_path):
     assert f"<title>{SHOWN}</title>" in text
 
 
-@pytest.mark.parametrize("field", ["name", "summary"])
-def test_a_spec_with_control_characters_is_refused(field):
-    facts = {"name": "x", "summary": "", "load": "a:b", field: ODD}
-    with pytest.raises(TypeError, match="control characters"):
-        SolverSpec(**facts)
-
-
 def test_the_doctor_loads_what_plugins_name(monkeypatch, capsys):
     found = Plugins(only=[])
     spec = SolverSpec(name="sick", summary="", load="nowhere:nothing")
@@ -188,9 +165,3 @@ def test_the_doctor_loads_what_plugins_name(monkeypatch, capsys):
     assert "'sick' of thalweg-ill 1" in finding.problem
     assert installation.doctor_command([]) == 2
     assert "No module named 'nowhere'" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("thing", ["x", None, np.sin, object])
-def test_what_is_no_objective_is_refused(thing):
-    with pytest.raises(InputError, match="objective must be"):
-        thalweg.minimize(thing)

@@ -56,16 +56,6 @@ def test_npy_gives_each_rank_its_rows(comm, folder, order):
 
 
 @pytest.mark.ranks(1, 2)
-def test_npz_takes_data_and_labels_by_key(comm, folder):
-    write(comm, lambda: np.savez(folder / "x.npz", a=TABLE, b=TABLE + 1, species=NAMES))
-    section = {"path": "x.npz", "key": "b", "labels": "species"}
-    dataset = load_data(section, comm, folder)
-    assert np.array_equal(whole(dataset), TABLE + 1)
-    assert np.array_equal(dataset.gather_labels(), CODES)
-    assert dataset.label_names == ("ash", "elm", "oak")
-
-
-@pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("kind", [bytes, str])  # other writers than SciPy give a string
 @pytest.mark.parametrize("form", ["csr", "csc", "coo"])
 def test_a_sparse_matrix_of_scipy_is_read_as_its_rows(comm, folder, form, kind):
@@ -117,21 +107,6 @@ def test_csv_with_a_header_names_columns_and_labels(comm, folder):
     assert "header" in dataset.notes[0]
     chosen = load_data({"path": "x.csv", "columns": ["c", 0], "labels": -1}, comm, folder)
     assert np.array_equal(whole(chosen), TABLE[:, [2, 0]])
-
-
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", " ", "|"])
-def test_the_delimiter_is_found(comm, folder, delimiter):
-    np.savetxt(folder / "x.txt", TABLE, delimiter=delimiter, fmt="%.17g", header="made up")
-    assert np.array_equal(load_data({"path": "x.txt"}, comm, folder).values, TABLE)
-
-
-def test_a_csv_may_be_gzipped_and_labels_be_a_file_of_texts(comm, folder):
-    with gzip.open(folder / "x.csv.gz", "wt") as stream:
-        np.savetxt(stream, TABLE, delimiter=",")
-    (folder / "names.txt").write_text("\n".join(NAMES))
-    dataset = load_data({"path": "x.csv.gz", "labels": "names.txt"}, comm, folder)
-    assert np.array_equal(dataset.gather_labels(), CODES)
-    assert dataset.label_names == ("ash", "elm", "oak")
 
 
 def test_one_hot_labels_and_labels_with_gaps(comm, folder):
@@ -197,16 +172,6 @@ def test_lines_within_quotes_belong_to_the_field(comm, folder):
     assert dataset.label_names == ('5" disk', "x\n\n# no remark\n#,", "y")
     numbers = load_data({"path": "x.csv", "columns": ["a"]}, comm, folder)
     assert np.array_equal(whole(numbers), [[1.0], [2.0], [3.0]])
-
-
-@pytest.mark.ranks(1, 2)
-def test_mat_of_version_5(comm, folder):
-    contents = {"X": TABLE, "y": CODES[:, None] + 1}
-    write(comm, lambda: scipy.io.savemat(folder / "x.mat", contents))
-    dataset = load_data({"path": "x.mat", "labels": "y"}, comm, folder)
-    assert np.array_equal(whole(dataset), TABLE)
-    assert np.array_equal(dataset.gather_labels(), CODES)
-    assert dataset.label_names == ("1", "2", "3")
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -291,14 +256,6 @@ def test_colored_pictures_keep_their_color_unless_asked(comm, folder):
     assert load_data({"path": "zoo", "gray": True}, comm, folder).values.shape == (2, 12)
     one = load_data({"path": "zoo/0.png"}, comm, folder)
     assert np.array_equal(one.values, pixels[0].reshape(12, 3))
-
-
-def test_a_single_picture_can_give_its_distinct_colors(comm, folder):
-    pixels = np.zeros((4, 4, 3), dtype=np.uint8)
-    pixels[0, 0] = 7, 8, 9
-    Image.fromarray(pixels).save(folder / "flag.png")
-    dataset = load_data({"path": "flag.png", "distinct": True}, comm, folder)
-    assert dataset.values.tolist() == [[0, 0, 0], [7, 8, 9]]
 
 
 @pytest.mark.ranks(1, 2, 3)

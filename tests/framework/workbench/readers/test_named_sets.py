@@ -11,27 +11,6 @@ def whole(dataset):
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_digits_are_the_same_at_any_number_of_ranks(comm):
-    import sklearn.datasets
-
-    dataset = load_data({"name": "digits"}, comm)
-    wanted = sklearn.datasets.load_digits()
-    assert np.array_equal(whole(dataset), wanted.data)
-    assert np.array_equal(dataset.gather_labels(), wanted.target)
-    assert dataset.image_shape == (8, 8)
-
-
-@pytest.mark.ranks(1, 2, 3)
-def test_rows_of_a_named_set_are_shared_out_evenly(comm):
-    everything = load_data({"name": "iris"}, comm)
-    some = load_data({"name": "iris", "rows": 61, "sample": True, "seed": 1}, comm)
-    chosen = np.sort(np.random.default_rng(1).choice(150, 61, replace=False))
-    assert np.array_equal(whole(some), whole(everything)[chosen])
-    assert np.array_equal(some.gather_labels(), everything.gather_labels()[chosen])
-    assert some.layout.counts().max() - some.layout.counts().min() <= 1
-
-
-@pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("name", ["blobs", "swiss-roll", "s-curve", "moons"])
 def test_generated_sets_do_not_depend_on_the_ranks(comm, name):
     from thalweg.parallel import MPI

@@ -38,25 +38,6 @@ def test_values_that_cannot_be_squared_are_refused_on_all_ranks(comm, unit, kind
         Dataset.from_array(whole, comm=comm)
 
 
-@pytest.mark.ranks(1, 2)
-def test_a_constant_column_becomes_zero_and_is_told(comm):
-    whole = rows()
-    whole[:, 4] = 0.1
-    layout = Layout(comm, *whole.shape)
-    values = layout.local(whole).copy()
-    (note,) = scale_standard(values, layout)
-    assert "1 column is constant" in note
-    assert note.endswith(": 4")
-    assert not values[:, 4].any()
-
-
-@pytest.mark.ranks(1, 2)
-def test_columns_that_are_all_constant_cannot_be_standardized(comm):
-    layout = Layout(comm, 4, 2)
-    with pytest.raises(InputError, match="every column"):
-        scale_standard(np.ones((layout.local_rows, 2)), layout)
-
-
 @pytest.mark.ranks(1, 2, 3)
 def test_unit_scaling_divides_by_what_is_possible_or_else_by_the_largest(comm):
     layout = Layout(comm, 2, 2)

@@ -51,14 +51,6 @@ def test_a_page_holds_the_map_and_asks_nobody(tmp_path):
     assert len(facts["pictures"]["sheets"]) == 1
 
 
-def test_pictures_that_are_too_many_are_left_out_and_that_is_said(tmp_path):
-    many = np.broadcast_to(np.zeros((1, 64, 64), np.uint8), (20_000, 64, 64))
-    write_map_page(tmp_path / "map.html", GENERATOR.normal(size=(20_000, 2)), thumbnails=many)
-    _, facts = facts_of(tmp_path / "map.html")
-    assert "pictures" not in facts
-    assert "pictures left out" in facts["caption"]
-
-
 @pytest.mark.parametrize(
     ("points", "labels", "words"),
     [

@@ -60,22 +60,6 @@ def test_points_have_the_color_of_their_label(tmp_path):
     assert places[1][:, 1].mean() > places[0][:, 1].mean()
 
 
-@pytest.mark.parametrize("count", [1, 2, 10, 11, 20, 40, 100])
-def test_classes_have_colors_of_their_own_that_show_on_white(count):
-    colors = class_colors(count)
-    assert colors.shape == (count, 3)
-    assert colors.min() >= 0
-    assert colors.max() <= 1
-    assert len(np.unique(colors.round(3), axis=0)) == count
-    assert (np.linalg.norm(1 - colors, axis=1) > 0.3).all()
-
-
-def test_degenerate_maps_are_drawn(tmp_path):
-    draw_embedding(tmp_path / "one.png", np.zeros((1, 2)), np.zeros(1, dtype=int))
-    draw_embedding(tmp_path / "same.png", np.ones((20, 2)))
-    draw_embedding(tmp_path / "flat.png", np.ones((20, 3)))
-
-
 def test_convergence_of_several_methods(tmp_path):
     traces = {
         "slow": trace(1e4 / np.arange(1.0, 500)),

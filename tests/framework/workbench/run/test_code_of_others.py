@@ -11,7 +11,7 @@ import pytest
 import thalweg
 from thalweg.parallel import MPI
 from thalweg.plugins import MetricSpec, Provider, plugins
-from thalweg.workbench.run import compare, pictures
+from thalweg.workbench.run import pictures
 
 CONFIG = {
     "data": {"name": "digits", "rows": 40},
@@ -128,15 +128,3 @@ def test_a_picture_that_cannot_be_drawn_does_not_cost_the_run(tmp_path, monkeypa
     assert facts["notes"] == list(result.notes)
     for name in ("trace.csv", "solution.npy"):
         assert (tmp_path / "run" / name).exists()
-
-
-@pytest.mark.parametrize("module", ["pictures", "comparison"])
-def test_nor_does_it_cost_any_method_of_a_comparison(tmp_path, monkeypatch, module):
-    monkeypatch.setattr(f"thalweg.workbench.run.{module}.draw_convergence", broken)
-    methods = [{"solver": "lbfgs"}, {"solver": "gradient-descent"}]
-    results = compare({**DRAWN, "method": methods}, tmp_path / "all", comm=MPI.COMM_SELF)
-    assert any("no font" in note for note in list(results.values())[-1].notes)
-    found = json.loads((tmp_path / "all" / "comparison.json").read_text())["methods"]
-    assert len(found) == 2
-    for row in found:
-        assert (tmp_path / "all" / row["folder"] / "result.json").exists()

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.workbench.run import compare
 from thalweg.workbench.run.comparison import method_folders
@@ -44,10 +43,3 @@ def test_methods_whose_labels_look_alike_are_compared(tmp_path):
     for row in found:
         assert (tmp_path / "all" / row["folder"] / "result.json").exists()
     assert not (tmp_path / "all" / "result.json").exists()
-
-
-def test_nobody_is_told_to_resume_a_comparison(tmp_path):
-    config = {**CONFIG, "method": [{}]}
-    compare(config, tmp_path / "all", comm=MPI.COMM_SELF)
-    with pytest.raises(InputError, match=r"choose another$"):
-        compare(config, tmp_path / "all", comm=MPI.COMM_SELF)

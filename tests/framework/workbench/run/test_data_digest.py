@@ -36,10 +36,3 @@ def test_every_entry_and_every_place_counts(comm):
     digests = {Dataset.from_array(points, comm=comm).digests["data"] for points in changed}
     different = {points.tobytes() + bytes(points.shape) for points in changed}
     assert len(digests) == len(different)
-
-
-def test_blocks_of_rows_give_the_digest_of_the_whole(monkeypatch):
-    dataset = Dataset.from_array(POINTS)
-    whole = dataset.digests["data"]
-    monkeypatch.setattr("thalweg.parallel.layout.DIGEST_BLOCK", 50)
-    assert Dataset.from_array(POINTS).digests["data"] == whole

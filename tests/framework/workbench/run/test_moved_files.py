@@ -1,10 +1,8 @@
 """A run goes on after its files have moved, and not with other files."""
 
 import numpy as np
-import pytest
 
 import thalweg
-from thalweg.errors import CheckpointError
 from thalweg.parallel import MPI
 
 POINTS = np.random.default_rng(0).standard_normal((20, 3))
@@ -34,10 +32,3 @@ def test_data_and_labels_may_move(tmp_path):
     result = thalweg.run(moved, tmp_path / "run", resume=True, comm=MPI.COMM_SELF)
     assert result.iterations == 4
     assert len(result.trace) == 5
-
-
-def test_other_labels_are_refused(tmp_path):
-    here, there = saved(tmp_path / "here"), saved(tmp_path / "there", LABELS[::-1])
-    thalweg.run(config(here, 2), tmp_path / "run", comm=MPI.COMM_SELF)
-    with pytest.raises(CheckpointError, match="labels was"):
-        thalweg.run(config(there, 4), tmp_path / "run", resume=True, comm=MPI.COMM_SELF)

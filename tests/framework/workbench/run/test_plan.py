@@ -92,26 +92,6 @@ def test_a_plan_follows_the_options_that_cost_most():
         assert found.phases[1].name == first
 
 
-def test_secants_between_neighbors_are_few_and_those_within_classes_fewer():
-    every, near, within = (
-        phases({"name": "near-isometry", "delta": 0.4, "secants": kind})
-        for kind in ("all", "neighbors", "within-class")
-    )
-    assert near["neighbors"].persistent > 8e6  # every rank keeps the list
-    assert "neighbors" not in every
-    assert within["scans"].temporary > every["scans"].temporary  # the labels of all rows
-
-
-def test_methods_that_factor_a_matrix_of_secants_take_its_memory_twice():
-    solvers = ("hinge-lbfgs", "numax", "fromax")
-    objective = {"name": "near-isometry", "rank": 9}
-    plain, *others = (phases(objective, solver={"name": name})["search"] for name in solvers)
-    factor = 8.0 * 210**2  # 20 columns: symmetric matrices of 210 numbers
-    for other in others:
-        assert other.temporary - plain.temporary == pytest.approx(factor)
-        assert other.persistent - plain.persistent > factor
-
-
 def test_each_method_of_a_comparison_is_planned_and_the_largest_decides(tmp_path, capsys):
     path = tmp_path / "a.toml"
     tables = [

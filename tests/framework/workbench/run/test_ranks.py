@@ -2,24 +2,6 @@
 
 import sys
 
-import pytest
-
-import thalweg
-from thalweg.parallel import MPI
-
-
-@pytest.mark.ranks(4)
-def test_more_ranks_than_rows_work(comm):
-    config = {
-        "data": {"name": "blobs", "rows": 3},
-        "objective": {"name": "elastic-embedding", "perplexity": 1.5},
-        "stop": {"iterations": 5},
-    }
-    alone = thalweg.run(config, comm=MPI.COMM_SELF)
-    together = thalweg.run(config, comm=comm)
-    assert together.objective == pytest.approx(alone.objective, rel=1e-8)
-
-
 FAILING = """
 import sys
 from thalweg.workbench.command.main import main

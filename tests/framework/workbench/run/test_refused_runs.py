@@ -46,12 +46,6 @@ def test_files_that_a_run_would_overwrite_stay(tmp_path, name, resume):
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(name, "mine")]
 
 
-@pytest.mark.parametrize("name", ["", "a\0b", "x" * 5000])
-def test_a_folder_needs_a_name(name):
-    with pytest.raises(InputError, match="output folder"):
-        thalweg.run(QUICK, name)
-
-
 def test_a_variable_beyond_memory_or_indices_is_refused_before_it_is_made():
     with pytest.raises(InputError, match=r"would take .* GiB, but .* use fewer rows"):
         require_vectors(Layout(MPI.COMM_SELF, 2**29, 3), count=10**6)
