@@ -1,5 +1,6 @@
 """Files that appear whole or not at all, and are on the disk once they have their name."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -68,3 +69,10 @@ def refuse_special_file(path: Path) -> None:
     """Raise an :class:`InputError` for a device or a pipe, whose reader may wait for ever."""
     if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
         raise InputError(f"'{path}' is a pipe or a device; give a file")
+
+
+def regular_file(path: Path) -> Path:
+    """The path, unless a link or a pipe is there: it could lead elsewhere, or wait."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return path

@@ -6,14 +6,12 @@ before stays, so that a run, a machine or a disk that dies at any moment loses
 nothing.  Only folders with the name and the manifest of a version are ever removed.
 """
 
-import errno
 import hashlib
 import io
-import itertools
 import json
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.driver.checkpoint_content import ENTRY_NAME, ContentReader, ContentWriter
+from thalweg.driver.checkpoint_content import ContentReader, ContentWriter
 from thalweg.errors import CheckpointError, RankError, StorageError
-from thalweg.files import atomic_write_text, flush, storing
+from thalweg.files import atomic_write_text, flush, regular_file, storing
 from thalweg.interfaces import Objective
-from thalweg.parallel import MPI, on_root, raise_on_all_ranks
+from thalweg.parallel import on_root, raise_on_all_ranks
 from thalweg.parallel.identity import DATA
 
-FORMAT = 5
+FORMAT = 6
 
 #: Name of a version's folder, and of one that is being written.
 VERSION = re.compile(r"\d{9}(-\d+)?")
@@ -37,8 +35,8 @@ PARTIAL = re.compile(r"\d{9}(-\d+)?\.partial")
 #: The manifest of a version, its first file and its last.
 MANIFEST = "checkpoint.json"
 
-#: Bytes that one digest covers, so that ranks can share the work.
-DIGEST_BYTES = 2**24
+#: The arrays of a version that are the same on all ranks.
+ARRAYS = "arrays.npz"
 
 
 @dataclass(frozen=True)
@@ -83,9 +81,8 @@ class Checkpoints:
                 tree = writer.encode(dict(content), "")
             writer.refuse_differing()
             writer.write_rows()
-            sizes = on_root(comm, lambda: _write_arrays(partial, writer.arrays))
-            files = _digests(comm, partial, sizes)
-            head = {"ranks": comm.size, "tree": tree, "files": files}
+            digest = on_root(comm, lambda: _write_arrays(partial, writer.arrays))
+            head = {"ranks": comm.size, "tree": tree, "arrays": digest}
             on_root(comm, lambda: self._publish(partial, version, head))
         except (StorageError, TypeError, RankError):
             on_root(comm, lambda: _remove(partial))  # what it takes is wanted elsewhere
@@ -133,7 +130,7 @@ class Checkpoints:
         """Content of the file ``latest``, None where there is none.  Not collective."""
         path = self.folder / "latest"
         try:
-            return _regular(path).read_text(encoding="utf-8").strip()
+            return regular_file(path).read_text(encoding="utf-8").strip()
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
@@ -193,12 +190,11 @@ class Checkpoints:
         if version is None:
             return None
         try:
-            _verify(comm, version, head["files"])
+            arrays = on_root(comm, lambda: _read_arrays(version, head["arrays"]))
+            return dict(ContentReader(objective, version, arrays).decode(head["tree"]))
         except CheckpointError as error:
             advice = on_root(comm, lambda: self._advice(version.name))
             raise CheckpointError(f"{error}{advice}") from error
-        arrays = on_root(comm, lambda: _read_arrays(version, head["files"]))
-        return dict(ContentReader(objective, version, arrays, head["files"]).decode(head["tree"]))
 
     def _read_manifest(self) -> tuple[Path | None, dict[str, Any]]:
         version = self.latest()
@@ -206,17 +202,12 @@ class Checkpoints:
             return None, {}
         damaged = f"the checkpoint in '{version}' is damaged: {MANIFEST}"
         try:
-            head = json.loads(_regular(version / MANIFEST).read_text(encoding="utf-8"))
+            head = json.loads(regular_file(version / MANIFEST).read_text(encoding="utf-8"))
             stored = head["format"]
             if stored == FORMAT:
                 digest = head.pop("digest")
                 intact = digest == _digest_of(head)
                 dict(head["identity"])
-                for name, facts in head["files"].items():
-                    if not ENTRY_NAME.fullmatch(name) or (
-                        len(facts["sha256"]) != _part_count(facts["bytes"])
-                    ):
-                        raise ValueError(name)
         except OSError as error:
             raise CheckpointError(f"{damaged} cannot be read: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -246,17 +237,10 @@ class Checkpoints:
             )
 
 
-def _regular(path: Path) -> Path:
-    """The path, unless a link or a pipe is there: it could lead elsewhere, or wait."""
-    if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return path
-
-
 def _is_ours(folder: Path) -> bool:
     """Whether a folder holds the manifest of a version, complete or begun."""
     try:
-        head = json.loads(_regular(folder / MANIFEST).read_text(encoding="utf-8"))
+        head = json.loads(regular_file(folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
     return not folder.is_symlink() and isinstance(head, dict) and "format" in head
@@ -271,81 +255,26 @@ def _remove(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-# -- digests -----------------------------------------------------------------------------------
-
-
 def _digest_of(head: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(head, sort_keys=True).encode()).hexdigest()
 
 
-def _parts(comm: MPI.Comm, sizes: Mapping[str, int]) -> Iterable[tuple[str, int]]:
-    """This rank's share of the parts of files that have a digest each: name and number."""
-    parts = ((name, number) for name in sorted(sizes) for number in range(_part_count(sizes[name])))
-    return itertools.islice(parts, comm.rank, None, comm.size)
+def _write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> str:
+    """Write the arrays that are the same on all ranks; returns a digest of the file."""
+    buffer = io.BytesIO()  # an archive on a disk that is full cannot be closed
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    with storing(folder / ARRAYS):
+        (folder / ARRAYS).write_bytes(buffer.getbuffer())
+    return hashlib.sha256(buffer.getbuffer()).hexdigest()
 
 
-def _part_count(size: int) -> int:
-    return max(1, -(-size // DIGEST_BYTES))
-
-
-def _digest_part(path: Path, number: int) -> str:
-    with open(path, "rb") as stream:
-        stream.seek(number * DIGEST_BYTES)
-        return hashlib.sha256(stream.read(DIGEST_BYTES)).hexdigest()
-
-
-def _write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """Write the arrays that are the same on all ranks; sizes of all files but the manifest."""
-    with storing(folder):
-        if arrays:
-            buffer = io.BytesIO()  # an archive on a disk that is full cannot be closed
-            np.savez(buffer, **arrays)  # type: ignore[arg-type]
-            with storing(folder / "arrays.npz"):
-                (folder / "arrays.npz").write_bytes(buffer.getbuffer())
-        return {f.name: f.stat().st_size for f in folder.iterdir() if f.name != MANIFEST}
-
-
-def _digests(comm: MPI.Comm, folder: Path, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """Size and digests of these files; the ranks share the work.  Collective."""
-    mine: dict[tuple[str, int], str] = {}
-    with raise_on_all_ranks(comm), storing(folder):
-        for name, number in _parts(comm, sizes):
-            mine[name, number] = _digest_part(folder / name, number)
-    found = {key: value for part in comm.allgather(mine) for key, value in part.items()}
-    return {
-        name: {"bytes": size, "sha256": [found[name, k] for k in range(_part_count(size))]}
-        for name, size in sorted(sizes.items())
-    }
-
-
-def _verify(comm: MPI.Comm, folder: Path, files: Mapping[str, Any]) -> None:
-    """Compare every file with its size and digests; the ranks share the work.  Collective."""
-    damaged = f"the checkpoint in '{folder}' is damaged"
-    with raise_on_all_ranks(comm):
-        sizes = {name: int(facts["bytes"]) for name, facts in files.items()}
-        for name, number in _parts(comm, sizes):
-            path = folder / name
-            try:
-                size = _regular(path).stat().st_size
-                if size != sizes[name]:
-                    raise CheckpointError(
-                        f"{damaged}: {name} has {size} bytes instead of {sizes[name]}"
-                    )
-                digest = _digest_part(path, number)
-            except OSError as error:
-                raise CheckpointError(
-                    f"{damaged}: {name} cannot be read ({error.strerror or error})"
-                ) from error
-            if digest != files[name]["sha256"][number]:
-                raise CheckpointError(f"{damaged}: {name} does not match its digest")
-
-
-def _read_arrays(folder: Path, files: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    if "arrays.npz" not in files:
-        return {}
-    # Opened here, since NumPy leaves a damaged archive open.
-    with (
-        open(folder / "arrays.npz", "rb") as stream,
-        np.load(stream, allow_pickle=False) as archive,
-    ):
-        return {key: archive[key] for key in archive.files}
+def _read_arrays(folder: Path, digest: str) -> dict[str, np.ndarray]:
+    damaged = f"the checkpoint in '{folder}' is damaged: {ARRAYS}"
+    try:
+        content = regular_file(folder / ARRAYS).read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{damaged} cannot be read ({error.strerror or error})") from error
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise CheckpointError(f"{damaged} does not match its digest")
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        return dict(archive)

@@ -7,7 +7,7 @@ each rank writes its own; hence a run may continue on another number of ranks.
 import re
 import types
 import typing
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from hashlib import sha256
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.errors import CheckpointError, ThalwegError, suggestion
+from thalweg.files import regular_file
 from thalweg.interfaces import Objective, OwnRows, Rows
 from thalweg.parallel import MPI, Layout, raise_on_all_ranks
 from thalweg.parallel.row_files import write_rows
@@ -179,7 +180,7 @@ class ContentWriter:
         if not rows:
             self.arrays[name] = array
             return {"array": name}
-        stored = [f"{name}.npy", [len(array)]]
+        stored: list[Any] = [f"{name}.npy"]
         self._rows[name] = array, stored
         return {"own rows" if own else "rows": stored}
 
@@ -200,9 +201,10 @@ class ContentWriter:
                 )
             if some and not len(array):  # which may not know what others have
                 array = np.empty((0, *some[0][1]), some[0][0])
-            stored[1] = counts = [shape[0] for _, shape in kinds]
+            counts = [shape[0] for _, shape in kinds]
             ranks = MPI.COMM_SELF if replicated else self.comm
             layout = Layout(ranks, sum(counts), local_rows=len(array))
+            stored += [counts, layout.digest(array)]
             write_rows(self.comm, self.folder / stored[0], layout, array)
 
     def refuse_differing(self) -> None:
@@ -252,7 +254,6 @@ class ContentReader:
     objective: Objective
     folder: Path
     arrays: Mapping[str, np.ndarray]
-    files: Container[str]
 
     def decode(self, node: Any) -> Any:
         """The value that JSON stands for, or a ``CheckpointError``.  Collective."""
@@ -272,26 +273,32 @@ class ContentReader:
             return decoded if kind == "dict" else Fields(decoded)
         if kind not in ("rows", "own rows"):
             raise ValueError(f"nothing is known of {kind!r}")
-        file, counts = content
+        file, counts, digest = content
         whole, layout, comm = self._mapped(file, counts), self.objective.layout, self.objective.comm
-        if kind == "own rows" or (len(whole) != layout.rows and not layout.replicated):
+        if kind == "rows" and layout.replicated:
+            layout = Layout(MPI.COMM_SELF, len(whole))
+        elif kind == "own rows" or len(whole) != layout.rows:
             same = len(counts) == comm.size
             layout = Layout(comm, len(whole), local_rows=counts[comm.rank] if same else None)
-        return np.array(whole if kind == "rows" and layout.replicated else layout.local(whole))
+        rows = np.array(layout.local(whole))
+        found = layout.digest(rows)
+        with raise_on_all_ranks(comm):
+            if found != digest:
+                raise self._damaged(f"{file} does not match its digest")
+        return rows
+
+    def _damaged(self, how: str) -> CheckpointError:
+        return CheckpointError(f"the checkpoint in '{self.folder}' is damaged: {how}")
 
     def _mapped(self, file: str, counts: list[int]) -> np.ndarray:
-        if file not in self.files or not all(type(n) is int and n >= 0 for n in counts):
-            raise ValueError(f"no digest covers {file!r}, or its rows are not counts")
+        if not ENTRY_NAME.fullmatch(file) or not all(type(n) is int and n >= 0 for n in counts):
+            raise ValueError(f"{file!r} is no name of a file, or its rows are not counts")
         path, rows = self.folder / file, sum(counts)
         with raise_on_all_ranks(self.objective.comm):
             try:
-                # Nothing empty can be mapped.
-                mode: Any = "r" if rows else None
-                array = np.asarray(np.load(path, mmap_mode=mode, allow_pickle=False))
-                if array.shape[:1] != (rows,):
+                array = np.lib.format.open_memmap(regular_file(path), mode="r")
+                if array.shape[:1] != (rows,) or path.stat().st_size > array.offset + array.nbytes:
                     raise ValueError(f"it has the shape {array.shape} instead of {rows} rows")
                 return array
             except (OSError, ValueError, EOFError) as error:
-                raise CheckpointError(
-                    f"the checkpoint in '{self.folder}' is damaged: {file}: {error}"
-                ) from error
+                raise self._damaged(f"{file}: {error}") from error

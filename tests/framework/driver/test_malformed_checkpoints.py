@@ -37,34 +37,26 @@ def part(name, value):
     return lambda head: head["tree"]["dict"].update({name: value})
 
 
-def files(value):
-    return lambda head: head.update(files=value)
-
-
-def first_file(**changes):
-    return lambda head: head["files"]["state.x.npy"].update(changes)
-
-
 def progress(**changes):
     return lambda head: head["tree"]["dict"]["progress"]["dict"].update(changes)
 
 
 CHANGES = {
-    "rows too many": rows("state.x.npy", [24]),
-    "rows negative": rows("state.x.npy", [-23]),
-    "rows of both signs": rows("state.x.npy", [24, -1]),
-    "rows a string": rows("state.x.npy", "23"),
-    "rows strings": rows("state.x.npy", ["23"]),
-    "rows huge": rows("state.x.npy", [10**30]),
-    "rows a bool": rows("state.x.npy", [True]),
-    "rows with another key": rows("state.x.npy", [23], more=1),
-    "rows outside": rows(BESIDE, [23]),
-    "rows outside by their path": rows(os.path.abspath(os.sep + "beside.npy"), [23]),
-    "rows that no digest covers": rows("planted.npy", [23]),
-    "rows of a number": rows(3, [23]),
-    "rows of a list": rows(["state.x.npy"], [23]),
+    "rows too many": rows("state.x.npy", [24], ""),
+    "rows negative": rows("state.x.npy", [-23], ""),
+    "rows of both signs": rows("state.x.npy", [24, -1], ""),
+    "rows a string": rows("state.x.npy", "23", ""),
+    "rows strings": rows("state.x.npy", ["23"], ""),
+    "rows huge": rows("state.x.npy", [10**30], ""),
+    "rows a bool": rows("state.x.npy", [True], ""),
+    "rows with another key": rows("state.x.npy", [23], "", more=1),
+    "rows outside": rows(BESIDE, [23], ""),
+    "rows outside by their path": rows(os.path.abspath(os.sep + "beside.npy"), [23], ""),
+    "rows of another digest": rows("planted.npy", [23], "0"),
+    "rows of a number": rows(3, [23], ""),
+    "rows of a list": rows(["state.x.npy"], [23], ""),
     "fields of no dataclass": put("past", {"fields": {"a": 1}}),
-    "own rows outside": put("past", {"own rows": [BESIDE, [23]]}),
+    "own rows outside": put("past", {"own rows": [BESIDE, [23], ""]}),
     "own rows without counts": put("past", {"own rows": ["state.x.npy"]}),
     "state none": part("state", None),
     "state a list": part("state", {"list": [1]}),
@@ -94,16 +86,8 @@ CHANGES = {
     "trace a number": part("trace", 3.0),
     "trace of other columns": part("trace", {"list": [1.0, 2.0]}),
     "parts a list": part("parts", {"list": []}),
-    "files none": files(None),
-    "files a list": files([]),
-    "files without bytes": files({"state.x.npy": {"sha256": []}}),
-    "files of strings": files({"state.x.npy": "digest"}),
-    "files outside": files({BESIDE: {"bytes": 1, "sha256": ["0"]}}),
-    "bytes negative": first_file(bytes=-1),
-    "bytes huge": first_file(bytes=10**30),
-    "bytes a string": first_file(bytes="many"),
-    "digests too few": first_file(sha256=[]),
-    "digests a number": first_file(sha256=1),
+    "arrays of no digest": lambda head: head.update(arrays=None),
+    "arrays of a list": lambda head: head.update(arrays=["0"]),
     "identity a list": lambda head: head.update(identity=["objective"]),
 }
 
