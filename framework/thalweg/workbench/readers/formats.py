@@ -1,7 +1,5 @@
 """The file formats, recognized by a file's name, and files of labels."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From the section ``[data]`` of a configuration to a data set on the ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,11 +13,11 @@ from thalweg.data.scaling import check_magnitude
 from thalweg.errors import InputError
 from thalweg.numerics.principal import check_components, principal_components
 from thalweg.parallel import MPI, Layout, on_root, rows_at
-from thalweg.plugins import DataSpec, FormatSpec, Option, resolve_options, unknown_option
+from thalweg.plugins import DataSpec, FormatSpec, Option, resolve_options
 from thalweg.workbench.readers.formats import format_of, format_options, raw_labels
 from thalweg.workbench.readers.named_sets import find_data_set
 from thalweg.workbench.readers.scaling import check_entries, scale_standard, scale_unit
-from thalweg.workbench.readers.source import Source, local_rows, open_source
+from thalweg.workbench.readers.source import Source, column_number, local_rows, open_source
 
 _OWNER = "section [data]"
 
@@ -39,25 +37,6 @@ class ColumnOption(Option):
         )
 
 
-@dataclass(frozen=True)
-class ColumnsOption(Option):
-    """An option that is a list of column numbers or names."""
-
-    def check(self, value: Any, owner: str) -> Any:
-        """``value`` if it is a list of strings and integers, each once."""
-        if value is None:
-            return None
-        fits = isinstance(value, list | tuple) and all(
-            isinstance(entry, int | str) and not isinstance(entry, bool) for entry in value
-        )
-        if not fits or not value or len(set(value)) < len(value):
-            raise InputError(
-                f"option '{self.name}' of {owner} must be a list of different column numbers "
-                f"or names, not {value!r}"
-            )
-        return list(value)
-
-
 #: Options that every data set has, whatever it comes from.
 COMMON: tuple[Option, ...] = (
     Option("path", str, None, "file, or folder of pictures, to read; instead of name"),
@@ -67,24 +46,18 @@ COMMON: tuple[Option, ...] = (
     Option("rows", int, None, "number of rows to use, by default all", minimum=1),
     Option("sample", bool, False, "choose the rows at random instead of taking the first"),
     Option("seed", int, 0, "seed of the choice of rows, and of generated data", minimum=0),
-    ColumnsOption("columns", list, None, "columns to use, by number from 0, or by name in a table"),
+    Option("columns", list, None, "columns to use, by number from 0, or by name in a table"),
     Option(
-        "scale",
-        str,
-        "none",
+        "scale", str, "none",
         "unit: divide by the largest value possible (255 for 8-bit pixels); standard: give each "
-        "column mean 0 and variance 1",
-        choices=("none", "unit", "standard"),
+        "column mean 0 and variance 1", choices=("none", "unit", "standard"),
     ),
     Option(
-        "components",
-        int,
-        None,
-        "number of principal components to keep, after scaling; by default all",
-        minimum=1,
+        "components", int, None,
+        "number of principal components to keep, after scaling; by default all", minimum=1,
     ),
     Option("dtype", str, "float64", "type of the numbers", choices=("float64", "float32")),
-)
+)  # fmt: skip
 
 #: Rows of a generated data set from which its shape is known.
 FEW_ROWS = 64
@@ -204,8 +177,8 @@ def _file_options(
     path = folder / section["path"]
     kind = on_root(comm, lambda: format_of(path))
     allowed = [*COMMON, *kind.declared_options]
-    _refuse_unknown(section, allowed, f"'{path.name}'")
-    return path, kind, {**resolve_options(allowed, section, _OWNER), "folder": folder}
+    options = _resolved(section, allowed, f"'{path.name}'")
+    return path, kind, {**options, "folder": folder}
 
 
 def _from_file(section: Mapping[str, Any], comm: MPI.Comm, folder: Path | str | None) -> Dataset:
@@ -287,10 +260,7 @@ def _choose_rows(
 
 
 def _column_numbers(wanted: list[Any], columns: int, what: str) -> list[int]:
-    for column in wanted:
-        if not isinstance(column, int) or not -columns <= column < columns:
-            raise InputError(f"{what} has no column {column!r}: its columns are 0 to {columns - 1}")
-    return [column % columns for column in wanted]
+    return [column_number(column, (), columns, what) for column in wanted]
 
 
 # -- named data sets -------------------------------------------------------------------------
@@ -300,8 +270,7 @@ def _set_options(section: Mapping[str, Any]) -> tuple[DataSpec, dict[str, Any], 
     """The data set, its own options, and all that the section may have."""
     spec, filled = find_data_set(section["name"])
     allowed = data_options(section["name"])
-    _refuse_unknown(section, allowed, spec.owner)
-    options = resolve_options(allowed, {**section, **filled}, _OWNER)
+    options = _resolved({**section, **filled}, allowed, spec.owner)
     return spec, {option.name: options[option.name] for option in spec.declared_options}, options
 
 
@@ -339,15 +308,21 @@ def _take_rows(
 # -- both ------------------------------------------------------------------------------------
 
 
-def _refuse_unknown(section: Mapping[str, Any], allowed: list[Option], what: str) -> None:
-    """Tell an option that exists but has no meaning here from one that does not exist."""
+def _resolved(section: Mapping[str, Any], allowed: list[Option], what: str) -> dict[str, Any]:
+    """The options that apply here; one that exists elsewhere is told from one that does not."""
     names = {option.name for option in allowed}
     everywhere = {option.name for option in data_options()}
     for name in section:
-        if name not in names | everywhere:
-            raise unknown_option(name, sorted(names | everywhere), _OWNER)
-        if name not in names:
+        if name not in names and name in everywhere:
             raise InputError(f"option '{name}' of [data] has no meaning for {what}")
+    options = resolve_options(allowed, section, _OWNER, everywhere)
+    columns = options["columns"]
+    if columns is not None and (not columns or len({*columns}) < len(columns)):
+        raise InputError(
+            f"option 'columns' of {_OWNER} must be a list of different column numbers or names, "
+            f"not {columns!r}"
+        )
+    return options
 
 
 def _prepared(dataset: Dataset, options: Mapping[str, Any], chosen: np.ndarray | None) -> Dataset:

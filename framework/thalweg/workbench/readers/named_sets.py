@@ -3,8 +3,6 @@
 Of a generated set each rank makes its own rows, the same at any number of ranks.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Pictures: a folder of them, a row each, or a single one, a row for each pixel."""
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

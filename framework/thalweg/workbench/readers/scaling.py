@@ -1,7 +1,5 @@
 """The entries of a data set: checked, and scaled as asked for."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,19 +5,18 @@ Readers are serial and independent of ranks: they run on rank 0 and return a
 read some rows by itself; otherwise it holds the whole array.
 """
 
-from __future__ import annotations
-
 import gzip
 import math
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
-from thalweg.errors import InputError
+from thalweg.errors import InputError, suggestion
 from thalweg.parallel import MPI, Layout, on_root, raise_on_all_ranks
 
 #: Errors that damaged or truncated files of gzip raise.
@@ -92,7 +91,7 @@ class Source:
     @classmethod
     def of(
         cls, array: np.ndarray, what: str, labels: np.ndarray | None = None, rows: int | None = None
-    ) -> Source:
+    ) -> Self:
         """Source of an array that rank 0 has in memory, or of its first rows out of ``rows``.
 
         Strings can only be labels.
@@ -114,16 +113,14 @@ def refused(errors: type[Exception] | tuple[type[Exception], ...], sentence: str
         raise InputError(f"{sentence}: {error}") from error
 
 
-def check_length(
-    found: int, dtype: np.dtype, shape: tuple[int, ...], what: str, exact: bool = True
-) -> None:
-    """Refuse a file that has fewer bytes than its header declares, or, if ``exact``, more."""
+def check_length(size: int, dtype: np.dtype, shape: tuple[int, ...], what: str) -> None:
+    """Refuse a file that has fewer or more bytes than its header declares."""
     declared = math.prod(shape) * dtype.itemsize
-    if found < declared or (exact and found > declared):
-        verb = "is truncated" if found < declared else "is too long"
+    if size != declared:
+        verb = "is truncated" if size < declared else "is too long"
         raise InputError(
             f"{what} {verb}: its header declares {' x '.join(map(str, shape))} numbers, {declared} "
-            f"bytes, but {f'{found} bytes follow' if found < declared else 'more follow'}"
+            f"bytes, but {f'{size} bytes follow' if size < declared else 'more follow'}"
         )
 
 
@@ -137,6 +134,32 @@ def check_array(dtype: np.dtype, shape: tuple[int, ...], what: str) -> None:
         raise InputError(f"{what} holds a single number, not rows of data")
     if 0 in shape:
         raise InputError(f"{what} is empty: its shape is {' x '.join(map(str, shape))}")
+
+
+def column_number(wanted: Any, names: Sequence[str], width: int, what: str) -> int:
+    """Number of the column that is wanted by name, or by number; refused if there is none."""
+    if isinstance(wanted, str):
+        if wanted not in names:
+            hint = suggestion(wanted, names) if names else "; it has no header"
+            raise InputError(f"{what} has no column '{wanted}'{hint}")
+        return list(names).index(wanted)
+    if not isinstance(wanted, int) or isinstance(wanted, bool) or not -width <= wanted < width:
+        raise InputError(f"{what} has no column {wanted!r}: its columns are 0 to {width - 1}")
+    return wanted % width
+
+
+def labels_column(
+    options: Mapping[str, Any], names: Sequence[str], width: int, path: Path
+) -> int | None:
+    """Number of the column that the option ``labels`` means, or None if it means a file."""
+    wanted = options.get("labels")
+    if isinstance(wanted, int) or wanted in names:
+        return column_number(wanted, names, width, f"'{path}'")
+    if wanted is not None and not (Path(options.get("folder", ".")) / wanted).exists():
+        # Said here, since the column that was meant would be refused for its strings.
+        hint = suggestion(wanted, names) if names else ""
+        raise InputError(f"labels = '{wanted}' is neither a file nor a column of '{path}'{hint}")
+    return None
 
 
 def open_source(comm: MPI.Comm, read: Callable[[], Source]) -> tuple[Source, Source | None]:

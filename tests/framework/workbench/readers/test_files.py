@@ -153,14 +153,12 @@ def test_integers_that_no_float_tells_apart_are_refused(comm, folder):
 
 
 @pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize("other", [[0.5, 1.0, 1.5], [1, None, 2**53 + 1]])
-def test_integers_that_a_mixed_parquet_table_would_round_are_refused(comm, folder, other):
+def test_integers_that_a_mixed_parquet_table_would_round_are_refused(comm, folder):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    whole_numbers = [1, 2, 2**53 + 1] if other[1] else [1, 2, 3]
-    table = pyarrow.table({"n": whole_numbers, "z": other})
+    table = pyarrow.table({"n": [1, 2, 2**53 + 1], "z": [0.5, 1.0, 1.5]})
     write(comm, lambda: parquet.write_table(table, folder / "x.parquet", row_group_size=2))
-    with pytest.raises(InputError, match=r"column '[nz]' .* has 9007199254740993, which float64 r"):
+    with pytest.raises(InputError, match=r"column 'n' .* has 9007199254740993, which float64 r"):
         load_data({"path": "x.parquet"}, comm, folder)
 
 
@@ -223,7 +221,7 @@ def test_each_rank_reads_its_groups_of_rows_of_a_parquet_table(comm, folder):
     assert np.array_equal(whole(pixels)[:, 0], CODES / 255)
     few = load_data({**section, "rows": 3, "sample": True}, comm, folder)
     assert {tuple(row) for row in whole(few)} <= {tuple(row) for row in expected}
-    with pytest.raises(InputError, match="has nan in row 1"):
+    with pytest.raises(InputError, match=r"column 'n' of .* has rows without a value"):
         load_data({"path": "gaps.parquet"}, comm, folder)
 
 

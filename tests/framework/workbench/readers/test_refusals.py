@@ -60,7 +60,7 @@ def _fill(folder):
     np.savez(
         folder / "fraction.npz", data=np.ones(3), indices=[0, 0, 0], **{**stored, "shape": [7.5, 3]}
     )
-    np.savez(folder / "dia.npz", data=np.ones(3), **{**stored, "format": b"dia"})
+    np.savez(folder / "unknown.npz", data=np.ones(3), **{**stored, "format": b"abc"})
     np.savez(folder / "objects.npz", a=np.array([None], dtype=object))
     (folder / "short.npz").write_bytes((folder / "two.npz").read_bytes()[:-40])
     (folder / "short-idx2-ubyte").write_bytes(IDX[:-3])
@@ -105,18 +105,18 @@ CASES = [
     ({"path": "god.npy"}, "there is no file .*god.npy'; did you mean 'good.npy'"),
     ({"path": "no/where.npy"}, "nor its folder"),
     ({"path": 3}, "'path' of section .data. must be a string, not 3"),
-    ({"path": "short.npy"}, "truncated"),
-    ({"path": "wrong.npy"}, "is not an npy file"),
-    ({"path": "bare.npy"}, "is not an npy file"),
-    ({"path": "objects.npy"}, "never unpickled"),
-    ({"path": "objects.npz"}, "never unpickled"),
+    ({"path": "short.npy"}, "is damaged, or not an npy file"),
+    ({"path": "wrong.npy"}, "is damaged, or not an npy file"),
+    ({"path": "bare.npy"}, "is damaged, or not an npy file"),
+    ({"path": "objects.npy"}, "not an npy file of numbers: .*Python objects"),
+    ({"path": "objects.npz"}, "not an npz file of numbers: Object arrays"),
     ({"path": "outside.npz"}, "is damaged, or not an npz file"),
-    ({"path": "fraction.npz"}, r"is damaged: its shape is \[7.5, 3.0\]"),
-    ({"path": "dia.npz"}, "has the format 'dia'; save its tocsr"),
+    ({"path": "fraction.npz"}, "is damaged, or not an npz file"),
+    ({"path": "unknown.npz"}, "is damaged, or not an npz file"),
     ({"path": "empty.npy"}, "empty"),
-    ({"path": "negative.npy"}, r"its header declares the shape \(-4, 3\)"),
-    ({"path": "huge.npy"}, "truncated: its header declares 1099511627776 x 3 numbers"),
-    ({"path": "bomb.npz"}, "truncated: its header declares 67108864 x 1000 numbers"),
+    ({"path": "negative.npy"}, "is damaged, or not an npy file"),
+    ({"path": "huge.npy"}, "is damaged, or not an npy file"),
+    ({"path": "bomb.npz"}, "is damaged, or not an npz file"),
     ({"path": "nul\0l.npy"}, "null characters"),
     ({"path": "complex.npy"}, "complex numbers, not real numbers"),
     ({"path": "scalar.npy"}, "single number"),
@@ -229,26 +229,10 @@ def _hdf5_files(folder, h5py):
     with h5py.File(folder / "part.h5", "w") as file:
         file["x"] = TABLE
         file.create_dataset("e", (4, 3), "f8", external=[(str(folder / "secret.txt"), 0, 96)])
-    for name, part, key, rows in (
-        ("whole", "part.h5", "x", 4),
-        ("missing", "parts/gone.h5", "x", 4),
-        ("no-key", "part.h5", "z", 4),
-        ("longer", "part.h5", "x", 6),
-        ("outside", "part.h5", "e", 4),
-    ):
-        layout = h5py.VirtualLayout((rows, 3), "f8")
-        layout[:] = h5py.VirtualSource(part, key, (rows, 3))
-        nested = h5py.VirtualLayout((rows, 3), "f8")
-        nested[:] = h5py.VirtualSource(".", "x", (rows, 3))
-        with h5py.File(folder / f"{name}.h5", "w") as file:
-            file.create_virtual_dataset("x", layout, fillvalue=3)
-            file.create_virtual_dataset("nested", nested, fillvalue=3)
-    blocks = h5py.h5s.create_simple((4, 3), (h5py.h5s.UNLIMITED, 3))
-    blocks.select_hyperslab((0, 0), (h5py.h5s.UNLIMITED, 1), (4, 3), (4, 3))
-    made = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    made.set_virtual(blocks, b"part-%b.h5", b"x", h5py.h5s.create_simple((4, 3)))
-    with h5py.File(folder / "pattern.h5", "w") as file:
-        h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F64LE, blocks, made)
+    layout = h5py.VirtualLayout((4, 3), "f8")
+    layout[:] = h5py.VirtualSource("part.h5", "x", (4, 3))
+    with h5py.File(folder / "virtual.h5", "w") as file:
+        file.create_virtual_dataset("x", layout, fillvalue=3)
     with h5py.File(folder / "linked.mat", "w", userblock_size=512) as file:
         file["a"] = h5py.ExternalLink("part.h5", "x")
         file.create_dataset("e", (4, 3), "f8", external=[(str(folder / "secret.txt"), 0, 96)])
@@ -262,21 +246,10 @@ def test_numbers_that_are_not_in_a_file_of_numbers_are_refused(comm, folder):
     if comm.rank == 0:
         _hdf5_files(folder, h5py)
     comm.Barrier()
-    for key in ("x", "nested"):
-        whole = load_data({"path": "whole.h5", "key": key}, comm, folder)
-        np.testing.assert_array_equal(whole.layout.gather_rows(whole.values), TABLE)
-        for name, match in (
-            ("missing", "'x' of 'parts/gone.h5' cannot be read: there is no such file"),
-            ("no-key", "'z' of 'part.h5' cannot be read"),
-            ("longer", "'x' of 'part.h5' cannot be read: it has 4 x 3 numbers, which are too few"),
-            ("outside", "array 'e' of .*has its numbers in another file, .*secret.txt"),
-        ):
-            with pytest.raises(InputError, match=match):
-                load_data({"path": f"{name}.h5", "key": key}, comm, folder)
     for section, match in (
-        ({"path": "part.h5", "key": "e"}, "numbers in another file, .*secret.txt"),
+        ({"path": "part.h5", "key": "e"}, "numbers in another file"),
         ({"path": "part.h5", "key": "x", "labels": "e"}, "numbers in another file"),
-        ({"path": "pattern.h5"}, "a pattern for its sources, 'x' of 'part-%b.h5'"),
+        ({"path": "virtual.h5"}, "array '/x' of .*numbers in another file"),
         ({"path": "linked.mat", "key": "a"}, "no array 'a'"),
         ({"path": "linked.mat", "key": "e"}, "numbers in another file"),
     ):
