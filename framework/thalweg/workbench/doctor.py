@@ -4,8 +4,6 @@ The checks examine the libraries themselves, and so work where the rest of thalw
 cannot be imported.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import importlib
@@ -33,30 +31,15 @@ OPTIONAL = ("petsc4py", "slepc4py", "matplotlib", "tqdm", "h5py", "pyarrow", "py
 #: Distributions whose versions a result states.
 RECORDED = ("thalweg", "numpy", "scipy", "numba", "mpi4py", "petsc4py", "scikit-learn")
 
-#: PETSc's external packages that thalweg has a use for, and PETSc's names of them over time.
-EXTERNAL = {
-    "MUMPS": ("mumps",),
-    "CHOLMOD": ("cholmod", "suitesparse"),
-    "hypre": ("hypre",),
-    "PT-Scotch": ("ptscotch",),
-    "SuperLU_DIST": ("superlu_dist",),
-}
+#: PETSc's external packages that thalweg has a use for.
+EXTERNAL = ("MUMPS", "CHOLMOD", "SuiteSparse", "hypre", "PTScotch", "SuperLU_DIST")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report.
+    """One line of the report: a subject and its value; what is wrong, if anything, and its cure.
 
-    Attributes
-    ----------
-    name, value
-        Subject of the finding, and the result.
-    problem
-        What is wrong, empty if nothing is; a sentence.
-    advice
-        How to fix it.
-    broken
-        Whether the problem stops thalweg from working, or is only worth knowing.
+    ``broken``: the problem stops thalweg from working, and is not only worth knowing.
     """
 
     name: str
@@ -157,61 +140,43 @@ def mpi() -> Iterator[Finding]:
 
 
 def launcher() -> Iterator[Finding]:
-    """Whether ``mpirun`` is there, and belongs to the MPI library in use."""
+    """Whether ``mpirun`` is there, and starts ranks that see each other."""
     from mpi4py import MPI
 
-    vendor, version = MPI.get_vendor()
     path = find_mpirun()
     if path is None:
-        yield Finding(
-            "mpirun",
-            "",
-            "mpirun is not on PATH, so runs are limited to one rank",
-            f"put the one of {vendor} on PATH (a cluster's own launcher, as srun, will do too)",
+        problem = "mpirun is not on PATH, so runs are limited to one rank"
+        advice = (
+            f"put the one of {MPI.get_vendor()[0]} on PATH (a cluster's own launcher, as srun, "
+            "will do too)"
         )
+        yield Finding("mpirun", "", problem, advice)
         return
-    answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20)
-    family, major = launcher_family(answer.stdout + answer.stderr)
-    shown = f"{path} ({family or 'of an unknown MPI'}{f' {major}' if major else ''})"
-    same = family in (None, vendor) or (vendor, family) == ("MPICH", "Intel MPI")  # one interface
-    if family == vendor == "Open MPI":
-        same = major in ("", str(version[0]))
-    problem = advice = ""
-    if not same:
-        problem = (
-            f"mpirun belongs to {family} {major}, but mpi4py to {vendor} {version[0]}: "
-            "it would start ranks that do not see each other"
-        )
-        advice = f"put the mpirun of {vendor} {version[0]} first on PATH"
-    elif family == "Open MPI" and os.getuid() == 0 and not _root_allowed():
-        problem = "Open MPI refuses to start ranks as root by default"
-        advice = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
-    yield Finding("mpirun", shown, problem, advice, not same)
+    if MPI.COMM_WORLD.size > 1:
+        yield Finding("mpirun", path)
+        return
+    code = "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"
+    # What MPI has set for this process is not for its children.
+    answer = subprocess.run(
+        [path, "-n", "2", sys.executable, "-c", code],
+        env=dict(os.environ), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    counts = answer.stdout.split()
+    if alone := "1" in counts:
+        problem = "mpirun is another MPI's than mpi4py: its ranks do not see each other"
+        yield Finding("mpirun", path, problem, "put that of mpi4py's MPI first on PATH", alone)
+    elif counts != ["2", "2"]:
+        lines = [line for line in answer.stderr.splitlines() if re.search(r"\w", line)]
+        problem = f"mpirun did not start two ranks: {' '.join(lines[:2]) or 'it says nothing'}"
+        yield Finding("mpirun", path, problem, f"see what '{path} -n 2 hostname' says")
+    else:
+        yield Finding("mpirun", path)
 
 
 def find_mpirun() -> str | None:
     """The ``mpirun`` beside this Python, or else the first on ``PATH``."""
     here = Path(sys.executable).parent
     return shutil.which("mpirun", path=f"{here}{os.pathsep}{os.environ.get('PATH', '')}")
-
-
-def launcher_family(text: str) -> tuple[str | None, str]:
-    """MPI and major version that ``mpirun --version`` reports, as mpi4py names it."""
-    for pattern, family in (
-        (r"\(Open MPI\) (\d+)", "Open MPI"),
-        (r"Open MPI v?(\d+)", "Open MPI"),
-        (r"Intel\(R\) MPI Library.* Version (\d+)", "Intel MPI"),
-        (r"HYDRA[\s\S]*?Version:\s+(\d+)", "MPICH"),
-        (r"MVAPICH\D*(\d+)", "MVAPICH"),
-    ):
-        if match := re.search(pattern, text):
-            return family, match[1]
-    return None, ""
-
-
-def _root_allowed() -> bool:
-    names = (f"{owner}_ALLOW_RUN_AS_ROOT" for owner in ("OMPI", "PRTE"))
-    return any(os.environ.get(name) and os.environ.get(f"{name}_CONFIRM") for name in names)
 
 
 def mpi_libraries(maps: Path = Path("/proc/self/maps")) -> Iterator[Finding]:
@@ -248,16 +213,12 @@ def petsc() -> Iterator[Finding]:
         advice = "use a PETSc configured with --with-scalar-type=real --with-precision=double"
     value = f"{version}, scalars {scalar}, indices {integer}"
     yield Finding("PETSc", value, problem, advice, bool(problem))
-    there = {
-        label: any(PETSc.Sys.hasExternalPackage(name) for name in names)
-        for label, names in EXTERNAL.items()
-    }
-    listed = ", ".join(label for label, found in there.items() if found) or "none"
+    there = [name for name in EXTERNAL if PETSc.Sys.hasExternalPackage(name.lower())]
     problem = advice = ""
-    if not there["MUMPS"] and not there["SuperLU_DIST"]:
+    if not {"MUMPS", "SuperLU_DIST"} & {*there}:
         problem = "without MUMPS, Laplacians are solved by iteration on several ranks"
         advice = "use a PETSc with MUMPS where many directions are needed of one factorization"
-    yield Finding("external solvers", listed, problem, advice)
+    yield Finding("external solvers", ", ".join(there) or "none", problem, advice)
 
 
 def blas(maps: Path = Path("/proc/self/maps")) -> Iterator[Finding]:
@@ -268,9 +229,7 @@ def blas(maps: Path = Path("/proc/self/maps")) -> Iterator[Finding]:
     paths = sorted(path for path in loaded if ".libs/" not in path)
     problem = advice = ""
     if any(re.search(r"/blas/libblas\.so", path) for path in paths):
-        problem = (
-            "PETSc runs on the reference BLAS, which makes factorizations several times slower"
-        )
+        problem = "PETSc runs on the reference BLAS: factorizations take several times longer"
         advice = "install an optimized one (Debian and Ubuntu: libopenblas0-pthread)"
     if paths:
         yield Finding("BLAS", ", ".join(paths), problem, advice)
@@ -334,10 +293,10 @@ def kernel_cache() -> Iterator[Finding]:
     from thalweg.parallel.kernels import cache_folder, preferred_cache_folder
 
     preferred, folder = preferred_cache_folder(), cache_folder()
-    problem = advice = ""
-    if folder != preferred:
-        problem = f"{preferred} cannot be written, so kernels may be compiled again in later runs"
-        advice = "set THALWEG_CACHE to a folder that can be"
+    problem = f"{preferred} cannot be written, so kernels may be compiled again in later runs"
+    advice = "set THALWEG_CACHE to a folder that can be"
+    if folder == preferred:
+        problem = advice = ""
     yield Finding("kernel cache", str(folder), problem, advice)
 
 

@@ -26,33 +26,28 @@ def test_a_numpy_of_another_abi_is_told_from_other_failures(monkeypatch, text):
     assert "pip install 'numpy" in finding.advice
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("mpirun (Open MPI) 4.1.4\n", ("Open MPI", "4")),
-        ("mpirun (Open MPI) 5.0.7\n", ("Open MPI", "5")),
-        ("HYDRA build details:\n    Version:           4.0.2\n    CC: gcc", ("MPICH", "4")),
-        ("Intel(R) MPI Library for Linux* OS, Version 2021.9 Build", ("Intel MPI", "2021")),
-        ("something else", (None, "")),
-    ],
-)
-def test_launchers_are_recognized_by_what_they_say(text, expected):
-    assert doctor.launcher_family(text) == expected
-
-
-def fake_mpirun(folder, text):
+def fake_mpirun(folder, answer):
     program = folder / "mpirun"
-    program.write_text(f"#!/bin/sh\necho '{text}'\n")
+    program.write_text(f"#!/bin/sh\n{answer}\n")
     program.chmod(0o755)
     return folder
 
 
 def test_an_mpirun_of_another_mpi_is_broken(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", f"{fake_mpirun(tmp_path, 'mpirun (Open MPI) 99.1')}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{fake_mpirun(tmp_path, 'echo 1; echo 1')}:/usr/bin:/bin")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     (finding,) = doctor.launcher()
     assert finding.broken
     assert "do not see each other" in finding.problem
+
+
+def test_an_mpirun_that_starts_nothing_is_quoted(monkeypatch, tmp_path):
+    refusing = "echo ------ >&2; echo not as root >&2; exit 1"
+    monkeypatch.setenv("PATH", f"{fake_mpirun(tmp_path, refusing)}:/usr/bin:/bin")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    (finding,) = doctor.launcher()
+    assert not finding.broken
+    assert finding.problem == "mpirun did not start two ranks: not as root"
 
 
 def test_two_mpi_libraries_in_one_process_are_broken(tmp_path):
