@@ -118,7 +118,7 @@ def plant(place: str, kind: str, rank: int) -> None:
     targets: dict[str, tuple[Callable[..., None], Any, str, dict[str, Any]]] = {
         "configuration": (planted.calls, running, "build_objective", {}),
         "set-up": (planted.calls, PairwiseEmbedding, "__init__", {"late": True}),
-        "method": (planted.calls, running, "run_method", {}),
+        "method": (planted.calls, running.Job, "minimized", {}),
         "start": (planted.calls, assembly, "starting_point", {}),
         "evaluation": (planted.calls, PairwiseEmbedding, "value_and_gradient", {"when": 3}),
         "evaluated": (
@@ -131,7 +131,7 @@ def plant(place: str, kind: str, rank: int) -> None:
         "checkpoint": (planted.calls, content.ContentWriter, "_encode_array", {"when": 2}),
         "metrics": (planted.calls, PairwiseEmbedding, "metrics", {}),
         "results": (planted.calls, directory.RunDirectory, "write_result", {}),
-        "pictures": (planted.calls, running, "completed", {}),
+        "pictures": (planted.calls, running.Job, "completed", {}),
         "close": (planted.calls, SpectralDirection, "close", {}),
         "end": (planted.calls, running, "replace", {"when": 2}),
     }  # fmt: skip

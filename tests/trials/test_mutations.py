@@ -48,7 +48,7 @@ FAMILIES = {
 #: that the tests do without.
 LEFT_OUT = {
     "__init__", "plugin", "options", "settings", "pictures", "estimate", "memory_estimate",
-    "command", "failures", "watchdog", "traffic", "threads", "kernels", "petsc",
+    "command", "failures", "traffic", "threads", "kernels", "petsc",
     "row_files", "identity", "jax_objective", "jax_network", "optax",
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Evaluations that are compared between ranks, checked, and reported to the watchdog."""
+"""Evaluations that are compared between ranks, and checked."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -11,7 +11,6 @@ import numpy as np
 from thalweg.interfaces import Objective, Preconditioner
 from thalweg.parallel import Array, Layout, phase
 from thalweg.parallel.reductions import same_on_all_ranks
-from thalweg.parallel.watchdog import beat
 
 #: Methods whose answers are arrays like the variable, where there are such.
 PRODUCTS = ("hessian_product", "gauss_newton_product", "hessian_diagonal")
@@ -78,7 +77,6 @@ def checked_evaluations(
         prepare(x)
         with phase("evaluate"):
             found = _number(value(x), f"{kind}.value")
-        beat()
         return agreed([found], "the objective's value")
 
     def checked_value_and_gradient(x: Array) -> tuple[float, Array]:
@@ -93,7 +91,6 @@ def checked_evaluations(
         found = _number(answer[0], name)
         gradient = _rows(answer[1], layout, f"{name}: the gradient")
         gradient.flags.writeable = False
-        beat()
         numbers = [found, layout.norm(gradient)] if several else [found]
         what = "the objective's value, or the norm of its gradient,"
         return agreed(numbers, what), gradient

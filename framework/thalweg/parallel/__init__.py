@@ -10,8 +10,8 @@
     An error on one rank becomes the same error on all.
 ``kernels``, ``threads``
     Compiled loops, and how many threads they have.
-``traffic``, ``watchdog``
-    What was sent and when, who hangs.
+``traffic``
+    What was sent and when.
 ``petsc``
     The one door to PETSc.
 

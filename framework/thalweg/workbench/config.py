@@ -1,13 +1,11 @@
 """Configuration files, checked against what the plugins declare, every option with its value."""
 
-from __future__ import annotations
-
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from thalweg.driver import STOP_OPTIONS, HomotopySchedule, Stop
 from thalweg.driver.assembly import resolve_method, without_name
@@ -22,6 +20,7 @@ from thalweg.plugins import (
     Spec,
     plugins,
     resolve_options,
+    unknown_option,
 )
 
 __all__ = ["Configuration", "Method", "read_configuration"]
@@ -38,7 +37,7 @@ FIXED: dict[str, tuple[Option, ...]] = {
         Option("petsc", str, None, "options for PETSc, written as on its command line"),
         Option(
             "watchdog", float, 0.0,
-            "abort the run, with a traceback of each rank, when one evaluation or the set-up takes "
+            "abort the run, with a traceback of each rank, when one iteration or the set-up takes "
             "longer than this; 0: never", unit="s", minimum=0,
         ),
     ),
@@ -68,6 +67,9 @@ SECTIONS = (
 )  # fmt: skip
 
 Section = Mapping[str, Any]
+
+#: What a [[method]] may have.
+METHOD = ("label", "solver", "preconditioner")
 
 #: Sections whose options depend on their name.
 KINDS: dict[str, type[Spec]] = {
@@ -128,7 +130,7 @@ class Configuration:
         first = own if section["first"] is None else section["first"]
         return HomotopySchedule.logarithmic(first, own, section["stages"], stage)
 
-    def with_method(self, method: Method) -> Configuration:
+    def with_method(self, method: Method) -> Self:
         """This configuration with another solver and preconditioner."""
         return replace(self, solver=method.solver, preconditioner=method.preconditioner, methods=())
 
@@ -220,10 +222,14 @@ def read_configuration(
     for name, section in raw.items():
         if name not in SECTIONS:
             raise InputError(f"there is no section [{name}]{suggestion(name, SECTIONS)}")
-        wanted = list if name == "method" else Mapping
-        if not isinstance(section, wanted):
+        listed = isinstance(section, list)
+        tables = section if listed else [section]
+        if listed != (name == "method") or not all(isinstance(t, Mapping) for t in tables):
             form = f"[[{name}]]" if name == "method" else f"[{name}]"
             raise InputError(f"'{name}' must be written as a table {form}")
+    for key in {key: 0 for table in raw.get("method", []) for key in table}:
+        if key not in METHOD:
+            raise unknown_option(key, METHOD, "[[method]]")
     return _resolved(raw, folder)
 
 
@@ -270,19 +276,18 @@ def _changed(raw: Mapping[str, Any], change: str) -> dict[str, Any]:
 
 
 def _resolved(raw: Mapping[str, Any], folder: Path) -> Configuration:
-    given = raw.get("objective", {})
-    name = _name_of(given, "objective", "")
-    objective_spec, _ = plugins().find(ObjectiveSpec, name)
-    objective = {"name": name, **plugins().options(objective_spec, without_name(given))}
+    chosen = _section(raw.get("objective", {}), "objective", {"name": ""})
+    spec, _ = plugins().find(ObjectiveSpec, chosen["name"])
+    objective = {"name": chosen["name"], **plugins().options(spec, without_name(chosen))}
     data: Section | None = raw.get("data")
-    if objective_spec.data == "required" and data is None:
-        raise InputError(f"{objective_spec.owner} needs a section [data]")
-    if objective_spec.data == "none" and data is not None:
-        raise InputError(f"{objective_spec.owner} takes no data; remove the section [data]")
-    default = Method("default", {"name": objective_spec.solver}, None)
-    solver, preconditioner = _method_parts(raw, default, objective_spec)
-    if isinstance(raw.get("stop", {}), Mapping):
-        raw = {**raw, "stop": {**objective_spec.stop, **raw.get("stop", {})}}
+    if spec.data == "required" and data is None:
+        raise InputError(f"{spec.owner} needs a section [data]")
+    if spec.data == "none" and data is not None:
+        raise InputError(f"{spec.owner} takes no data; remove the section [data]")
+    default = Method("default", {"name": spec.solver}, {"name": spec.preconditioner})
+    own = _method(raw, default)
+    base = replace(own, preconditioner=own.preconditioner or default.preconditioner)
+    raw = {**raw, "stop": {**spec.stop, **raw.get("stop", {})}}
     fixed = {
         section: resolve_options(options, raw.get(section, {}), f"section [{section}]")
         for section, options in FIXED.items()
@@ -290,13 +295,20 @@ def _resolved(raw: Mapping[str, Any], folder: Path) -> Configuration:
     fixed["run"] = _with_paths(fixed["run"], folder, ("start",))
     if "homotopy" not in raw:
         del fixed["homotopy"]
-    base = Method("base", solver, preconditioner)
+    methods: dict[str, Method] = {}
+    for table in raw.get("method", []):
+        method = _method(table, base)
+        if method.label in methods:
+            raise InputError(
+                f"two [[method]] tables are called '{method.label}'; give them a label"
+            )
+        methods[method.label] = method
     return Configuration(
         data=None if data is None else _with_paths(data, folder, ("path", "labels")),
         objective=objective,
-        preconditioner=preconditioner,
-        solver=solver,
-        methods=_methods(raw.get("method", []), base, objective_spec),
+        preconditioner=own.preconditioner,
+        solver=own.solver,
+        methods=tuple(methods.values()),
         **fixed,
     )
 
@@ -311,50 +323,27 @@ def _with_paths(section: Section, folder: Path, keys: Sequence[str]) -> dict[str
     return absolute
 
 
-def _methods(tables: Sequence[Any], base: Method, objective: ObjectiveSpec) -> tuple[Method, ...]:
-    methods: list[Method] = []
-    for table in tables:
-        if not isinstance(table, Mapping):
-            raise InputError("each [[method]] must be a table")
-        for key in table:
-            if key not in ("label", "solver", "preconditioner"):
-                known = suggestion(key, ("label", "solver", "preconditioner"))
-                raise InputError(f"[[method]] has no option '{key}'{known}")
-        solver, preconditioner = _method_parts(table, base, objective)
-        label = table.get("label") or method_label(solver, preconditioner)
-        if not isinstance(label, str) or "/" in label or label.startswith("."):
-            raise InputError(f"the label of a [[method]] must be a plain name, not {label!r}")
-        if label in {method.label for method in methods}:
-            raise InputError(f"two [[method]] tables are called '{label}'; give them a label")
-        methods.append(Method(label, solver, preconditioner))
-    return tuple(methods)
-
-
-def _method_parts(
-    table: Section, base: Method, objective: ObjectiveSpec
-) -> tuple[Section, Section | None]:
-    """Resolved solver and preconditioner of a table; what it leaves out comes from ``base``."""
-    chosen = _inheriting(table.get("solver", {}), base.solver, "solver")
-    default = base.preconditioner or {"name": objective.preconditioner}
-    inner = table.get("preconditioner")
+def _method(table: Section, base: Method) -> Method:
+    """The method of a table; what it leaves out comes from ``base``."""
+    inner, default = table.get("preconditioner"), base.preconditioner or {}
     if inner is not None:
-        inner = _inheriting(inner, default, "preconditioner")
-    return resolve_method(chosen, inner, default)
+        inner = _section(inner, "preconditioner", default)
+    solver = _section(table.get("solver", {}), "solver", base.solver)
+    solver, inner = resolve_method(solver, inner, default)
+    label = table.get("label") or method_label(solver, inner)
+    if not isinstance(label, str) or "/" in label or label.startswith("."):
+        raise InputError(f"the label of a [[method]] must be a plain name, not {label!r}")
+    return Method(label, solver, inner)
 
 
-def _inheriting(section: Any, base: Section, kind: str) -> dict[str, Any]:
+def _section(section: Any, kind: str, base: Section) -> dict[str, Any]:
     """A section, or the name alone, with the options of ``base`` where that is of the same name."""
     if isinstance(section, str):
         section = {"name": section}
     if not isinstance(section, Mapping):
         raise InputError(f"'{kind}' must be a name or a table, not {section!r}")
-    name = _name_of(section, kind, base["name"])
-    inherited = without_name(base) if name == base["name"] else {}
-    return {"name": name, **inherited, **without_name(section)}
-
-
-def _name_of(section: Section, kind: str, default: str) -> str:
-    name = section.get("name", default)
+    name = section.get("name", base["name"])
     if not isinstance(name, str) or not name:
         raise InputError(f"section [{kind}] needs a name")
-    return name
+    inherited = without_name(base) if name == base["name"] else {}
+    return {"name": name, **inherited, **without_name(section)}

@@ -23,13 +23,13 @@ from hpc.bench.scaling.cases import UNCERTIFIED, WARM_ROWS, configuration
 
 import thalweg
 from thalweg.driver import Checkpoints, Iterate, drive
-from thalweg.driver.assembly import starting_point
+from thalweg.driver.assembly import build_method, starting_point
 from thalweg.engines.laplacian import LaplacianSolver
 from thalweg.parallel import MPI, Layout, limit_threads
 from thalweg.parallel.traffic import phases
 from thalweg.workbench.config import read_configuration
 from thalweg.workbench.run.directory import save_rows
-from thalweg.workbench.run.single_run import build_objective, built_method
+from thalweg.workbench.run.single_run import build_objective
 from thalweg_embedding.quality import embedding_quality
 
 comm = MPI.COMM_WORLD
@@ -77,7 +77,7 @@ def run(case: str, rows: int, folder: Path | None = None) -> Ran:
     began = time.perf_counter()
     chosen = read_configuration(configuration(case, rows))
     data, objective = build_objective(chosen, comm)
-    solver = built_method(chosen, objective)
+    solver = build_method(objective, chosen.solver, chosen.preconditioner)
     counts: list[np.ndarray] = []
     built = time.perf_counter() - began
 

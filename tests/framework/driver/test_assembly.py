@@ -12,7 +12,7 @@ from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Layout
 from thalweg.plugins import ObjectiveSpec, plugins
 from thalweg.workbench.config import read_configuration
-from thalweg.workbench.run.single_run import build_objective, built_method
+from thalweg.workbench.run.single_run import build_objective
 from thalweg_embedding import TSNE
 from thalweg_isometry import NearIsometricEmbedding
 
@@ -80,7 +80,7 @@ def test_a_call_and_a_file_choose_the_same_method_by_default(name):
         raw["data"] = {"name": "digits", "rows": 40}
     configuration = read_configuration(raw)
     _, objective = build_objective(configuration, MPI.COMM_SELF)
-    of_file = built_method(configuration, objective)
+    of_file = assembly.build_method(objective, configuration.solver, configuration.preconditioner)
     of_call, _ = assembly.method_of_call(objective, None, None, {})
     assert parts(of_call) == parts(of_file)
     assert objective.default_solver == spec.solver

@@ -14,6 +14,7 @@ from thalweg import lock
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.workbench.run import compare, plot
+from thalweg.workbench.run.single_run import Job
 
 QUICK = {
     "objective": {"name": "rosenbrock"},
@@ -187,11 +188,14 @@ def _raising(error):
 def test_a_run_that_ends_in_whatever_way_leaves_no_lock(tmp_path, monkeypatch, error):
     seen = []
 
-    def frames(*arguments):
-        seen.append((tmp_path / ".lock").exists())
-        return _killed if error is None else _raising(error)
+    minimized = Job.minimized
 
-    monkeypatch.setattr("thalweg.workbench.run.single_run.frames_for", frames)
+    def watched(job, **options):
+        seen.append((tmp_path / ".lock").exists())
+        job.frames = _killed if error is None else _raising(error)
+        return minimized(job, **options)
+
+    monkeypatch.setattr(Job, "minimized", watched)
     if error is None:
         assert thalweg.run(QUICK, tmp_path, comm=MPI.COMM_SELF).status.name == "INTERRUPTED"
     else:

@@ -115,9 +115,9 @@ SCRIPT = """
 import sys, time
 from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import MPI, abort_on_error
-from thalweg.parallel.watchdog import watchdog
+from thalweg.workbench.run.single_run import watched
 comm = MPI.COMM_WORLD
-with abort_on_error(), watchdog({watchdog}):
+with abort_on_error(), watched({watchdog}):
     comm.Barrier()
     if comm.rank == 1:
         {fault}

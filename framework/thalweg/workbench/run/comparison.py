@@ -1,9 +1,7 @@
 """Several methods on one objective from one starting point."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +11,6 @@ from thalweg.interfaces import Homotopy, Objective
 from thalweg.parallel import MPI, abort_on_error, collective_call, on_root
 from thalweg.parallel.threads import restored_thread_limits
 from thalweg.result import Result, Status
-from thalweg.workbench.config import Configuration
 from thalweg.workbench.report import (
     comparison_rows,
     draw_convergence,
@@ -21,17 +18,8 @@ from thalweg.workbench.report import (
     search_seconds,
 )
 from thalweg.workbench.run.directory import MARKS, RunDirectory, summary
-from thalweg.workbench.run.pictures import Frames, draw_compared
-from thalweg.workbench.run.single_run import (
-    attempted,
-    build_objective,
-    built_method,
-    completed,
-    digests,
-    frames_for,
-    opened,
-    run_method,
-)
+from thalweg.workbench.run.pictures import draw_compared
+from thalweg.workbench.run.single_run import Job, attempted, build_objective, digests, opened
 
 
 @collective_call(lambda *_, comm=None, **__: comm or MPI.COMM_WORLD)
@@ -63,28 +51,22 @@ def compare(
     comm = MPI.COMM_WORLD if comm is None else comm
     with opened(config, out, changes, comm, several=True) as (configuration, directory, facts):
         dataset, objective = build_objective(configuration, comm)
-        facts = {**facts, "digests": digests(dataset)}
+        facts["digests"] = digests(dataset)
         results: dict[str, Result] = {}
         folders = method_folders([method.label for method in configuration.methods])
-        finish: dict[str, Callable[[], Result]] = {}
         with abort_on_error(comm):
-            solvers = {
-                method.label: built_method(configuration.with_method(method), objective)
-                for method in configuration.methods
-            }
-            subs = {}
-            if directory is not None:
+            jobs = {}
+            for method in configuration.methods:
                 # All folders before any method runs: a refusal must not cost a result.
-                subs = {label: directory.part(name) for label, name in folders.items()}
+                part = None if directory is None else directory.part(folders[method.label])
+                own = configuration.with_method(method)
+                jobs[method.label] = Job(own, dataset, objective, part, facts)
+            if directory is not None:
                 on_root(comm, lambda: directory.claim(configuration, False))
-            for label, one, sub, frames in _prepared(configuration, objective, subs):
-                solver = solvers[label]
-                result = run_method(one, dataset, objective, solver, sub, frames, quiet=quiet)
-                results[label] = result
-                if sub is not None:
-                    sub.write_result(comm, result, facts)
-                parts = (comm, sub, one, dataset, result, frames, facts)
-                finish[label] = partial(completed, *parts)
+            for label, job in _on_equal_terms(jobs, objective, configuration.run["seed"]):
+                results[label] = result = job.minimized(quiet=quiet)
+                if job.directory is not None:
+                    job.directory.write_result(comm, result, facts)
                 if result.status is Status.INTERRUPTED:
                     break
 
@@ -97,7 +79,7 @@ def compare(
         on_root(comm, write)
         if any(result.status is Status.INTERRUPTED for result in results.values()):
             return results
-        results = {label: complete() for label, complete in finish.items()}
+        results = {label: jobs[label].completed(result) for label, result in results.items()}
         on_root(comm, write)
         if directory is not None and configuration.output["pictures"]:
             draw = partial(_draw, directory.path, configuration.objective["name"], results)
@@ -107,20 +89,19 @@ def compare(
         return results
 
 
-def _prepared(
-    configuration: Configuration, objective: Objective, folders: Mapping[str, RunDirectory]
-) -> Iterator[tuple[str, Configuration, RunDirectory | None, Frames | None]]:
-    """Label, configuration, folder and frames of one method after the other, on equal terms."""
+def _on_equal_terms(
+    jobs: Mapping[str, Job], objective: Objective, seed: int
+) -> Iterator[tuple[str, Job]]:
+    """One method after the other, with what it is compared by."""
     # Kernels are compiled at their first use: the first method must not pay for all.
-    x = objective.initial_point(configuration.run["seed"])
+    x = objective.initial_point(seed)
     objective.value(x)
     objective.value_and_gradient(x)
     own: Any = getattr(objective, "homotopy_parameter", None)
-    for method in configuration.methods:
-        one, folder = configuration.with_method(method), folders.get(method.label)
+    for label, job in jobs.items():
         if isinstance(objective, Homotopy):
             objective.homotopy_parameter = own
-        yield method.label, one, folder, frames_for(one, objective, folder)
+        yield label, job
 
 
 #: Facts on a result that the table of a comparison leaves to that of the run.

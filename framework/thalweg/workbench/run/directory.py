@@ -1,7 +1,5 @@
 """The run directory: what a run leaves, each file whole or not there."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -11,7 +9,7 @@ import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -59,16 +57,16 @@ class RunDirectory:
         self.checkpoint = self.path / "checkpoint"
         self.resumable = resumable
         self.lock = FolderLock(self.path)
-        self._parts: list[RunDirectory] = []
+        self._parts: list[Self] = []
         self._claimed = self._made = False
         self._before: str | None = None  # config.toml of the run that is resumed
 
     def __str__(self) -> str:
         return repr(str(self.path))  # a line break in a name is none in a message
 
-    def part(self, name: str) -> RunDirectory:
+    def part(self, name: str) -> Self:
         """Folder of the next method that a comparison runs, claimed with this one."""
-        self._parts.append(RunDirectory(self.path / name, resumable=False))
+        self._parts.append(type(self)(self.path / name, resumable=False))
         return self._parts[-1]
 
     def refuse_other_run(self, resume: bool = False) -> None:

@@ -1,7 +1,5 @@
 """Pictures of a run, drawn at its end or anew, and the iterates kept for an animation."""
 
-from __future__ import annotations
-
 import csv
 import json
 from contextlib import closing

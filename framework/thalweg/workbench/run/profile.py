@@ -1,7 +1,5 @@
 """Profile of a run: seconds, messages and bytes of each phase, and memory, on every rank."""
 
-from __future__ import annotations
-
 import resource
 import sys
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
 """One configured run, from data to run directory."""
 
-from __future__ import annotations
-
+import faulthandler
 import re
 import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,13 +16,13 @@ import numpy as np
 from thalweg.data import Dataset
 from thalweg.driver.assembly import assembled, build_method, checked_rows
 from thalweg.driver.identity import objective_identity
+from thalweg.driver.progress import Callback
 from thalweg.errors import InputError, PluginError, StorageError, reason
-from thalweg.interfaces import Objective, Solver
+from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Array, collective_call, limit_threads, on_root, phase
 from thalweg.parallel.failures import abort_on_error
 from thalweg.parallel.threads import restored_thread_limits
 from thalweg.parallel.traffic import phases
-from thalweg.parallel.watchdog import watchdog
 from thalweg.plugins import MetricSpec, ObjectiveSpec, plugins
 from thalweg.result import Result, Status
 from thalweg.workbench.config import Configuration, read_configuration
@@ -78,20 +78,18 @@ def run(
         with phase("load"):
             dataset, objective = build_objective(configuration, comm)
         with abort_on_error(comm):
-            solver = built_method(configuration, objective)
+            job = Job(configuration, dataset, objective, directory, facts)
             if directory is not None:
                 on_root(comm, lambda: directory.claim(configuration, resume))
             loading = time.perf_counter() - began
-            frames = frames_for(configuration, objective, directory)
-            parts = (configuration, dataset, objective, solver, directory, frames)
-            result = run_method(*parts, resume=resume, quiet=quiet)
+            result = job.minimized(resume=resume, quiet=quiet)
         seconds = {"load": loading, **result.seconds, "total": result.seconds["total"] + loading}
         result = replace(result, seconds=seconds)
-        facts = {**facts, "profile": profile(comm, started)}
+        facts["profile"] = profile(comm, started)
         if directory is not None:
-            facts = {**facts, "digests": digests(dataset)}
+            facts["digests"] = digests(dataset)
             _write_result(comm, directory, result, facts)
-        return completed(comm, directory, configuration, dataset, result, frames, facts)
+        return job.completed(result)
 
 
 def _write_result(
@@ -106,98 +104,88 @@ def _write_result(
         raise StorageError(f"{error}; {advice}") from error
 
 
-def run_method(
-    configuration: Configuration,
-    dataset: Dataset | None,
-    objective: Objective,
-    solver: Solver[Any],
-    directory: RunDirectory | None,
-    frames: Frames | None = None,
-    *,
-    resume: bool = False,
-    quiet: bool = True,
-) -> Result:
-    """Run one solver on a built objective.  Collective.
+class Job:
+    """A method of a configuration on a built objective, and the folder of its results, if any.
 
-    ``frames`` is shown every iterate.
+    ``facts`` are what ``result.json`` states beside the result.  Nothing is set up yet.
     """
-    identity = None
-    if directory is not None:
-        identity = {
-            # Bits of scaled data depend on the number of ranks; their digest is that before.
-            **({} if dataset is not None and dataset.digest else objective_identity(objective)),
-            **configuration.identity(),
-            **digests(dataset),
-        }
-    minimized = assembled(
-        objective,
-        solver,
-        given_start(configuration, objective),
-        configuration.run["seed"],
-        homotopy=configuration.schedule(getattr(objective, "homotopy_parameter", 1.0)),
-        folder=None if directory is None else directory.checkpoint,
-        interval=configuration.run["checkpoint"],
-        identity=identity,
-    )
-    result = minimized(
-        stop=configuration.stopping(),
-        callbacks=() if frames is None else (frames,),
-        resume=resume,
-        progress=not quiet,
-    )
-    return replace(result, notes=(*(() if dataset is None else dataset.notes), *result.notes))
 
+    def __init__(
+        self,
+        configuration: Configuration,
+        dataset: Dataset | None,
+        objective: Objective,
+        directory: RunDirectory | None,
+        facts: Mapping[str, Any],
+    ) -> None:
+        self.configuration, self.dataset, self.objective = configuration, dataset, objective
+        self.directory, self.facts = directory, facts
+        self.solver = build_method(objective, configuration.solver, configuration.preconditioner)
+        animated = directory is not None and configuration.output["animation"]
+        self.frames = Frames(objective) if animated else None
 
-@phase("complete")
-def completed(
-    comm: MPI.Comm,
-    directory: RunDirectory | None,
-    configuration: Configuration,
-    dataset: Dataset | None,
-    result: Result,
-    frames: Frames | None,
-    facts: Mapping[str, Any],
-) -> Result:
-    """Measure and draw a result, which is written already.  Collective; rank 0 draws.
+    def minimized(self, *, resume: bool = False, quiet: bool = True) -> Result:
+        """Run the solver.  Collective."""
+        configuration, dataset, objective = self.configuration, self.dataset, self.objective
+        folder = identity = None
+        if self.directory is not None:
+            folder = self.directory.checkpoint
+            identity = {
+                # Bits of scaled data depend on the number of ranks; their digest is that before.
+                **({} if dataset is not None and dataset.digest else objective_identity(objective)),
+                **configuration.identity(),
+                **digests(dataset),
+            }
+        run = assembled(
+            objective,
+            self.solver,
+            given_start(configuration, objective),
+            configuration.run["seed"],
+            homotopy=configuration.schedule(getattr(objective, "homotopy_parameter", 1.0)),
+            folder=folder,
+            interval=configuration.run["checkpoint"],
+            identity=identity,
+        )
+        callbacks: list[Callback] = [lambda _: expect_life(configuration.run["watchdog"])]
+        callbacks += [] if self.frames is None else [self.frames]
+        rules = configuration.stopping()
+        result = run(stop=rules, callbacks=callbacks, resume=resume, progress=not quiet)
+        return replace(result, notes=(*(() if dataset is None else dataset.notes), *result.notes))
 
-    What fails becomes a note.  A run that a signal stopped is given no time for this.
-    """
-    if result.status is Status.INTERRUPTED:
+    @phase("complete")
+    def completed(self, result: Result) -> Result:
+        """Measure and draw a result, which is written already.  Collective; rank 0 draws.
+
+        What fails becomes a note.  A run that a signal stopped is given no time for this.
+        """
+        if result.status is Status.INTERRUPTED:
+            return result
+        comm, directory, dataset = self.objective.comm, self.directory, self.dataset
+        result = _measured(result, dataset, comm)
+        if directory is None:
+            return result
+        directory.write_summary(comm, result, self.facts)
+        # Only what is drawn is gathered, and only where it is drawn.
+        pictures, frames = self.configuration.output["pictures"], self.frames
+        solution, layout = result.solution, result.solution_layout
+        whole = labels = None
+        if (pictures or frames) and dataset is not None and dataset.labels is not None:
+            labels = dataset.layout.gather_on_root(dataset.labels)
+        if pictures and solution is not None and layout is not None:
+            n_rows = len(solution) if layout.replicated else layout.rows
+            whole = layout.gather_on_root(solution) if is_map(solution, n_rows, dataset) else None
+
+        def draw(_: MPI.Comm) -> None:
+            if pictures and comm.rank == 0:
+                of_run = (self.configuration, dataset, result.trace, whole, labels)
+                draw_run(directory.path, *of_run)
+            if frames is not None and comm.rank == 0:
+                frames.draw(directory, labels)
+
+        if failure := attempted(comm, draw, "the pictures"):
+            result = replace(result, notes=(*result.notes, failure))
+            directory.write_summary(comm, result, self.facts)
         return result
-    result = _measured(result, dataset, comm)
-    if directory is None:
-        return result
-    directory.write_summary(comm, result, facts)
-
-    def draw(_: MPI.Comm) -> None:
-        if configuration.output["pictures"] and comm.rank == 0:
-            draw_run(directory.path, configuration, dataset, result.trace, whole, labels)
-        if frames is not None and comm.rank == 0:
-            frames.draw(directory, labels)
-
-    # Only what is drawn is gathered, and only where it is drawn.
-    solution, layout = result.solution, result.solution_layout
-    whole = labels = None
-    drawn = frames is not None or configuration.output["pictures"]
-    if drawn and dataset is not None and dataset.labels is not None:
-        labels = dataset.layout.gather_on_root(dataset.labels)
-    if configuration.output["pictures"] and solution is not None and layout is not None:
-        n_rows = len(solution) if layout.replicated else layout.rows
-        whole = layout.gather_on_root(solution) if is_map(solution, n_rows, dataset) else None
-    failure = attempted(comm, draw, "the pictures")
-    if failure:
-        result = replace(result, notes=(*result.notes, failure))
-        directory.write_summary(comm, result, facts)
-    return result
-
-
-def frames_for(
-    configuration: Configuration, objective: Objective, directory: RunDirectory | None
-) -> Frames | None:
-    """The callback that keeps frames of an animation, None if none is wanted or written."""
-    if directory is None or not configuration.output["animation"]:
-        return None
-    return Frames(objective)
 
 
 def _measured(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> Result:
@@ -216,16 +204,15 @@ def _measured(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> Result
             rows = dataset.layout.with_columns(dataset.layout.columns)
             rows.comm = own
             shared = replace(dataset, layout=rows)
-        found.update(spec.resolve()(solution, shared, own))
-        as_json(found)  # raises what result.json cannot hold
+        measures.update(spec.resolve()(solution, shared, own))
+        as_json(measures)  # raises what result.json cannot hold
 
     for spec in plugins().specs(MetricSpec):
-        found: dict[str, Any] = {}
-        failure = attempted(comm, measure, spec.origin)
-        if failure:
+        measures: dict[str, Any] = {}
+        if failure := attempted(comm, measure, spec.origin):
             notes.append(failure)
         else:
-            metrics.update(found)
+            metrics.update(measures)
     return replace(result, metrics=metrics, notes=tuple(notes))
 
 
@@ -246,7 +233,7 @@ def opened(
     """
     configuration: Configuration = on_root(comm, lambda: read_configuration(config, changes))
     settings = configuration.run
-    with watchdog(settings["watchdog"]), command_line_options(settings["petsc"]):
+    with watched(settings["watchdog"]), command_line_options(settings["petsc"]):
         if several and not configuration.methods:
             raise InputError("a comparison needs [[method]] tables")
         if configuration.methods and not several:
@@ -267,6 +254,27 @@ def opened(
                 directory.close()
 
 
+@contextmanager
+def watched(seconds: float) -> Iterator[None]:
+    """A block in which :func:`expect_life` holds from its beginning on."""
+    expect_life(seconds)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def expect_life(seconds: float) -> None:
+    """End this rank, and by it the job, unless this is called again within so many seconds.
+
+    The stacks of its threads go to stderr, and the process ends with code 1, upon which the
+    launcher ends the others, before or after they tell where they stand; also where a library
+    keeps Python's lock.  0 switches it off.
+    """
+    if seconds > 0:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__ or 2)
+
+
 def build_objective(
     configuration: Configuration, comm: MPI.Comm
 ) -> tuple[Dataset | None, Objective]:
@@ -277,11 +285,6 @@ def build_objective(
     objective: Objective = spec.build(dataset, comm, options=options)
     require_vectors(objective.layout)
     return dataset, objective
-
-
-def built_method(configuration: Configuration, objective: Objective) -> Solver[Any]:
-    """The solver of a configuration with its preconditioner; nothing is set up yet."""
-    return build_method(objective, configuration.solver, configuration.preconditioner)
 
 
 def refuse_different_plugins(comm: MPI.Comm) -> None:
