@@ -1,7 +1,5 @@
 """The picture of an embedding: its points, colored by label; and of its making, in motion."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,7 +49,7 @@ def draw_embedding(
     label_names: Sequence[str] | None = None,
     title: str = "",
     caption: str = "",
-) -> Figure:
+) -> "Figure":
     """Write a picture of points, colored by label, and return it as a figure of matplotlib.
 
     One dimension is drawn as a row for each class, two as a map with a scale bar, three in
@@ -106,10 +104,12 @@ def point_size(count: int) -> float:
     return float(np.clip(24000 / max(count, 1), 0.25, 28))
 
 
-def point_colors(labels: np.ndarray | None) -> np.ndarray | str:
-    """Color of each point, shape ``(n, 3)``, or one for all."""
+def point_colors(labels: np.ndarray | None) -> np.ndarray:
+    """Color of each point, shape ``(n, 3)``, or one for all, shape ``(1, 3)``."""
     if labels is None:
-        return PLAIN
+        from matplotlib.colors import to_rgb
+
+        return np.array([to_rgb(PLAIN)])
     labels = np.asarray(labels)
     return class_colors(int(labels.max(initial=0)) + 1)[labels]
 
@@ -119,13 +119,9 @@ def scatter(axes: Any, points: np.ndarray, labels: np.ndarray | None) -> Any:
     order = np.random.default_rng(0).permutation(len(points))
     colors = point_colors(labels)
     return axes.scatter(
-        *points[order].T,
-        c=colors if isinstance(colors, str) else colors[order],
-        s=point_size(len(points)),
-        linewidths=0,
-        alpha=0.6 if len(points) > 20000 else 0.85,
-        rasterized=True,
-    )
+        *points[order].T, c=colors if labels is None else colors[order], s=point_size(len(points)),
+        linewidths=0, alpha=0.6 if len(points) > 20000 else 0.85, rasterized=True,
+    )  # fmt: skip
 
 
 def _draw_map(axes: Any, points: np.ndarray, labels: np.ndarray | None, caption: str) -> None:
@@ -154,19 +150,14 @@ def _shade(axes: Any, points: np.ndarray, labels: np.ndarray | None) -> None:
     low, high = points.min(axis=0), points.max(axis=0)
     side = max(float((high - low).max()), 1e-12)
     middle = 0.5 * (low + high)
-    places = ((points - middle) / side + 0.5) * (PIXELS - 1)
-    pixels = np.rint(places[:, 1]).astype(np.int64) * PIXELS + np.rint(places[:, 0]).astype(int)
+    across, up = np.rint(((points - middle) / side + 0.5) * (PIXELS - 1)).astype(np.int64).T
+    pixels = up * PIXELS + across
     counts = np.bincount(pixels, minlength=PIXELS**2)
     drawn = np.zeros((PIXELS**2, 4))
-    colors = point_colors(labels)
-    if isinstance(colors, str):
-        from matplotlib.colors import to_rgb
-
-        drawn[:, :3] = to_rgb(colors)
-    else:
-        for channel in range(3):
-            sums = np.bincount(pixels, weights=colors[:, channel], minlength=PIXELS**2)
-            drawn[:, channel] = sums / np.maximum(counts, 1)
+    colors = np.broadcast_to(point_colors(labels), (len(points), 3))
+    for channel in range(3):
+        sums = np.bincount(pixels, weights=colors[:, channel], minlength=PIXELS**2)
+        drawn[:, channel] = sums / np.maximum(counts, 1)
     most = np.log1p(np.quantile(counts[counts > 0], 0.99))
     drawn[:, 3] = np.where(counts > 0, np.minimum(1.0, 0.35 + 0.65 * np.log1p(counts) / most), 0.0)
     box = [middle[0] - side / 2, middle[0] + side / 2, middle[1] - side / 2, middle[1] + side / 2]
@@ -187,13 +178,9 @@ def _add_scale(axes: Any, points: np.ndarray) -> None:
     bar[0].set_clip_on(False)
     unit = "map unit" if length == 1 else "map units"
     axes.annotate(
-        f"{length:g} {unit}",
-        (right, level),
-        (0, 3),
-        textcoords="offset points",
-        ha="right",
+        f"{length:g} {unit}", (right, level), (0, 3), textcoords="offset points", ha="right",
         color=FADED,
-    )
+    )  # fmt: skip
 
 
 def _name_classes(axes: Any, points: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> None:
@@ -208,15 +195,10 @@ def _name_classes(axes: Any, points: np.ndarray, labels: np.ndarray, names: Sequ
         some = members[generator.permutation(len(members))[:300]]
         apart = np.linalg.norm(some[:, None] - some, axis=2)
         axes.annotate(
-            name,
-            some[np.median(apart, axis=1).argmin()],
-            ha="center",
-            va="center",
-            fontsize=11,
-            fontweight="bold",
-            color=tuple(0.6 * color),
+            name, some[np.median(apart, axis=1).argmin()], ha="center", va="center", fontsize=11,
+            fontweight="bold", color=tuple(0.6 * color),
             path_effects=[withStroke(linewidth=3, foreground="white")],
-        )
+        )  # fmt: skip
 
 
 def _draw_space(axes: Any, points: np.ndarray, labels: np.ndarray | None) -> None:
@@ -234,14 +216,9 @@ def _draw_line(
     rows = np.zeros(len(values), dtype=np.int64) if labels is None else labels
     scattered = np.random.default_rng(0).uniform(-0.32, 0.32, len(values))
     axes.scatter(
-        values,
-        rows + scattered,
-        c=point_colors(labels),
-        s=np.minimum(point_size(len(values)), 12),
-        linewidths=0,
-        alpha=0.7,
-        rasterized=True,
-    )
+        values, rows + scattered, c=point_colors(labels), linewidths=0, alpha=0.7, rasterized=True,
+        s=min(point_size(len(values)), 12.0),
+    )  # fmt: skip
     axes.set_ylim(max(len(names), 1) - 0.4, -0.6)
     if labels is None:
         axes.set_yticks([])
@@ -261,13 +238,9 @@ def _add_legend(figure: Any, names: Sequence[str]) -> None:
         for color, name in zip(class_colors(len(names)), names, strict=True)
     ]
     figure.legend(
-        handles=handles,
-        loc="outside right center",
-        ncols=-(-len(names) // _NAMES_A_COLUMN),
-        handletextpad=0.1,
-        columnspacing=0.8,
-        labelcolor=INK,
-    )
+        handles=handles, loc="outside right center", ncols=-(-len(names) // _NAMES_A_COLUMN),
+        handletextpad=0.1, columnspacing=0.8, labelcolor=INK,
+    )  # fmt: skip
 
 
 def _names(count: int, names: Sequence[str] | None) -> list[str]:
@@ -319,14 +292,9 @@ def draw_animation(
     pictures = _with_one_palette(pictures)
     with atomic_write(path) as temporary:
         pictures[0].save(
-            temporary,
-            save_all=True,
-            append_images=pictures[1:],
-            duration=[MILLISECONDS] * (len(pictures) - 1) + [2000],
-            loop=0,
-            comment=ORIGIN.encode(),
-            format="GIF",
-        )
+            temporary, save_all=True, append_images=pictures[1:], loop=0, comment=ORIGIN.encode(),
+            format="GIF", duration=[MILLISECONDS] * (len(pictures) - 1) + [2000],
+        )  # fmt: skip
 
 
 def _in_the_plane(frame: np.ndarray) -> np.ndarray:
@@ -334,7 +302,7 @@ def _in_the_plane(frame: np.ndarray) -> np.ndarray:
     return points if points.shape[1] == 2 else np.pad(points, ((0, 0), (0, 1)))
 
 
-def _with_one_palette(pictures: list[Image.Image]) -> list[Image.Image]:
+def _with_one_palette(pictures: "list[Image.Image]") -> "list[Image.Image]":
     """The frames in the same 128 colors: colors that flicker would look like motion."""
     from PIL import Image
 

@@ -1,7 +1,6 @@
 """The style of all pictures: figures without a display or pyplot's global state, and colors."""
 
-from __future__ import annotations
-
+import colorsys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,7 +64,7 @@ def style() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> "Figure":
     """An empty figure of that size in inches, on the canvas that writes pixels."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -84,7 +83,7 @@ def plain(text: str) -> str:
 ORIGIN = "drawn by thalweg"
 
 
-def save_figure(figure: Figure, path: Path | str, **options: Any) -> None:
+def save_figure(figure: "Figure", path: Path | str, **options: Any) -> None:
     """Write a figure aside, then give it its name; the ending determines the format."""
     with atomic_write(path) as temporary:
         if temporary.suffix == ".png":
@@ -100,31 +99,6 @@ def class_colors(count: int) -> np.ndarray:
     """
     if count <= len(_TEN):
         return np.array([tuple(bytes.fromhex(code[1:])) for code in _TEN])[:count] / 255
-    hues = 2 * np.pi * np.arange(count) / count
-    lightness = np.resize([0.62, 0.45, 0.78], count)
-    chroma = np.resize([0.17, 0.14, 0.13], count)
-    return np.array([_from_oklch(*color) for color in zip(lightness, chroma, hues, strict=True)])
-
-
-def _from_oklch(lightness: float, chroma: float, hue: float) -> np.ndarray:
-    """sRGB of an Oklab color (Ottosson 2020), clipped to what a screen can show."""
-    a, b = chroma * np.cos(hue), chroma * np.sin(hue)
-    cone = np.array(
-        [
-            lightness + 0.3963377774 * a + 0.2158037573 * b,
-            lightness - 0.1055613458 * a - 0.0638541728 * b,
-            lightness - 0.0894841775 * a - 1.2914855480 * b,
-        ]
-    )
-    linear = (
-        np.array(
-            [
-                [4.0767416621, -3.3077115913, 0.2309699292],
-                [-1.2684380046, 2.6097574011, -0.3413193965],
-                [-0.0041960863, -0.7034186147, 1.7076147010],
-            ]
-        )
-        @ cone**3
-    )
-    linear = np.clip(linear, 0, 1)
-    return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    hues = np.arange(count) / count
+    saturations, values = np.resize([0.75, 0.85, 0.5], count), np.resize([0.85, 0.6, 0.95], count)
+    return np.array([*map(colorsys.hsv_to_rgb, hues, saturations, values)])

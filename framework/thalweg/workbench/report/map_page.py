@@ -1,7 +1,5 @@
 """A map as one page of HTML that needs no network: pan, zoom, and what lies under the pointer."""
 
-from __future__ import annotations
-
 import base64
 import html
 import io

@@ -1,7 +1,5 @@
 """Pictures of methods: their convergence, and one metric of each against another."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,7 +26,7 @@ _LETTERS = 0.03
 
 def draw_convergence(
     path: Path | str | None, traces: Mapping[str, Trace], title: str = ""
-) -> Figure:
+) -> "Figure":
     """Draw the objective against seconds and evaluations, in two panels; returns the figure.
 
     Each method has a color and a dash pattern, named below the panels if there

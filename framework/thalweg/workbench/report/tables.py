@@ -1,7 +1,5 @@
 """Tables of numbers, for a terminal and for Markdown."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -94,7 +92,7 @@ def comparison_rows(results: Mapping[str, Result]) -> list[dict[str, Any]]:
     ]
 
 
-def search_seconds(result: Result) -> Seconds:
+def search_seconds(result: Result) -> "Seconds":
     """Time of the search, as in the trace and its pictures: without checkpoints and measures."""
     return Seconds(sum(result.seconds.get(part, math.nan) for part in SEARCH))
 
