@@ -1,9 +1,7 @@
 """The whole suite on every spec of a plugin module: ``thalweg plugin check MODULE``."""
 
-from __future__ import annotations
-
 import functools
-import importlib
+import importlib.util
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -70,10 +68,9 @@ def check_plugin(module_name: str, comm: MPI.Comm = MPI.COMM_SELF) -> list[Findi
     """
     suite = _Suite(comm)
     module = suite.run(f"import {module_name}", lambda: _import(module_name))
-    if isinstance(module, ModuleType):
-        specs = suite.run("hooks", lambda: _specs(module))
-        for spec in specs or []:
-            suite.check_spec(spec)
+    specs = suite.run("hooks", lambda: _specs(module)) if isinstance(module, ModuleType) else None
+    for spec in specs or []:
+        suite.check_spec(spec)
     return suite.findings
 
 
@@ -129,9 +126,8 @@ class _Suite:
         objective = build(self.comm)
         x = objective.initial_point(0)
         self.run(f"{name}: starting point", lambda: check_same_start(objective))
-        for seed in (0, 1):
-            at = objective.initial_point(seed)
-            check = functools.partial(check_gradient, objective, at, seed=seed)
+        for seed, start in enumerate((x, objective.initial_point(1))):
+            check = functools.partial(check_gradient, objective, start, seed=seed)
             self.run(f"{name}: gradient at start {seed}", check)
         self.run(f"{name}: capabilities", lambda: ", ".join(check_capabilities(objective, x)))
         self.run(f"{name}: results", lambda: _check_results(objective, x))
@@ -216,27 +212,19 @@ def _builder(spec: ObjectiveSpec, comm: MPI.Comm) -> Build:
 
 
 def _import(name: str) -> ModuleType:
+    """The module of that name, or the module ``plugin`` of a package without hooks."""
     module = importlib.import_module(name)
-    if not _hooks_in(module):
-        try:
-            module = importlib.import_module(f"{name}.plugin")
-        except ModuleNotFoundError as error:
-            if error.name != f"{name}.plugin":
-                raise
-    return module
-
-
-def _hooks_in(module: ModuleType) -> list[str]:
-    return [name for name in vars(module) if hasattr(getattr(module, name), f"{GROUP}_impl")]
+    with_hooks = any(hasattr(item, f"{GROUP}_impl") for item in vars(module).values())
+    beside = importlib.util.find_spec(f"{name}.plugin") if hasattr(module, "__path__") else None
+    return module if with_hooks or beside is None else importlib.import_module(f"{name}.plugin")
 
 
 def _specs(module: ModuleType) -> list[Spec]:
-    assert _hooks_in(module), f"module {module.__name__} marks no function with @hookimpl"
     registry = Plugins(only=())
     registry.register(module, Provider(module.__name__, module.__name__, ""))
     assert not registry.broken, registry.broken[0].error
     specs: list[Spec] = [spec for kind in KINDS for spec in registry.specs(kind)]
-    assert specs, f"the hooks of {module.__name__} return no specs"
+    assert specs, f"no function of {module.__name__} that is marked with @hookimpl returns specs"
     return specs
 
 
@@ -245,7 +233,6 @@ def _check_description(spec: Spec) -> str:
         f"the name '{spec.name}' must be lower-case words joined by hyphens"
     )
     assert spec.summary.strip(), "the summary is empty"
-    assert "\n" not in spec.summary, "the summary must be one line"
     names = [option.keyword for option in spec.declared_options]
     assert len(set(names)) == len(names), f"an option is declared twice: {names}"
     for option in spec.declared_options:
@@ -279,18 +266,15 @@ def _build(spec: Spec) -> Any:
 
 
 def _check_results(objective: Objective, x: Any) -> str:
-    solution = objective.solution(x)
-    assert isinstance(solution, np.ndarray), f"solution returns a {type(solution).__name__}"
-    assert solution.ndim == 2, f"solution has {solution.ndim} dimensions, not 2"
-    layout = objective.solution_layout
+    solution, layout = objective.solution(x), objective.solution_layout
+    assert np.ndim(solution) == 2, f"solution must be an array of two axes, not {solution!r:.60}"
     if layout.replicated:
-        first = objective.comm.bcast(solution, root=0)
-        same = first.shape == solution.shape and np.allclose(solution, first, equal_nan=True)
-        assert all(objective.comm.allgather(same)), "solution differs between ranks"
+        every = objective.comm.allgather(solution)
+        same = all(np.array_equal(every[0], other, equal_nan=True) for other in every)
+        assert same, "solution differs between ranks"
     else:
-        rows = objective.comm.allgather(len(solution))
-        wanted = layout.counts().tolist()
-        assert rows == wanted, f"solution has {rows} rows per rank, solution_layout says {wanted}"
+        rows, declared = objective.comm.allgather(len(solution)), layout.counts().tolist()
+        assert rows == declared, f"solution has {rows} rows per rank, not {declared} as its layout"
     assert objective_identity(objective), "the objective has no identity"
     return _check_measures(objective.metrics(x))
 
@@ -308,24 +292,22 @@ def _check_measures(measures: Mapping[str, Any]) -> str:
 def _check_data(spec: DataSpec, comm: MPI.Comm) -> str:
     dataset = spec.build(comm, options=resolve_options(spec.declared_options, {}, spec.owner))
     assert isinstance(dataset, Dataset), f"it returns a {type(dataset).__name__}, not a Dataset"
-    wanted = (dataset.layout.local_rows, dataset.layout.columns)
-    assert dataset.values.shape == wanted, (
-        f"this rank's values have shape {dataset.values.shape}, the layout says {wanted}"
+    layout, values, labels = dataset.layout, dataset.values, dataset.labels
+    assert values.shape == layout.shape, (
+        f"this rank's values have shape {values.shape}, the layout says {layout.shape}"
     )
-    assert dataset.values.dtype.kind in "fui", f"the values are of type {dataset.values.dtype}"
-    assert bool(np.isfinite(dataset.values).all()), "there are values that are not finite"
-    if dataset.labels is not None:
-        assert dataset.labels.shape == (dataset.layout.local_rows,), (
-            f"this rank's labels have shape {dataset.labels.shape}, not one for each of its "
-            f"{dataset.layout.local_rows} rows"
-        )
-    return f"{dataset.layout.rows} x {dataset.layout.columns}"
+    assert values.dtype.kind in "fui", f"the values are of type {values.dtype}"
+    assert bool(np.isfinite(values).all()), "there are values that are not finite"
+    assert labels is None or labels.shape == layout.shape[:1], (
+        f"this rank's labels have shape {np.shape(labels)}, not one for each of its "
+        f"{layout.local_rows} rows"
+    )
+    return f"{layout.rows} x {layout.columns}"
 
 
 def _check_metric(spec: MetricSpec, comm: MPI.Comm) -> str:
     dataset = load_data(SAMPLES[0], comm)
-    measure = spec.resolve()
-    found = measure(np.ascontiguousarray(dataset.values[:, :2]), dataset, comm)
-    assert isinstance(found, Mapping), f"it returns a {type(found).__name__}, not a dict"
-    assert len(set(map(repr, comm.allgather(dict(found))))) == 1, "the ranks measure differently"
-    return _check_measures(found)
+    measures = spec.resolve()(np.ascontiguousarray(dataset.values[:, :2]), dataset, comm)
+    assert isinstance(measures, Mapping), f"it returns a {type(measures).__name__}, not a dict"
+    assert len(set(map(repr, comm.allgather(dict(measures))))) == 1, "the ranks measure differently"
+    return _check_measures(measures)

@@ -1,7 +1,5 @@
 """Available memory, so that what cannot fit is refused before it is allocated."""
 
-from __future__ import annotations
-
 import math
 import resource
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Planned memory of a configured run, from the shapes of its data."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A plugin distribution to start from: ``thalweg plugin new NAME``."""
 
-from __future__ import annotations
-
 import importlib.util
 import keyword
 import os

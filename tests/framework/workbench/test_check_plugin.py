@@ -88,7 +88,7 @@ def test_a_bad_objective_fails_with_a_sentence_and_the_rest_is_checked(comm, mod
     ("text", "words"),
     [
         ("import not_there_at_all", "No module named 'not_there_at_all'"),
-        ("x = 1", "marks no function with @hookimpl"),
+        ("x = 1", "marked with @hookimpl returns specs"),
         (
             "from thalweg.plugins import hookimpl\n@hookimpl\ndef thalweg_objektives(): return []",
             "thalweg_objektives",

@@ -1,7 +1,5 @@
 """The commands that inspect the installation: list, plugin, doctor."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 import json

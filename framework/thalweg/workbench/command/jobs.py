@@ -1,10 +1,8 @@
 """The commands that run configurations and show what came out: run, compare, plan, plot, cite."""
 
-from __future__ import annotations
-
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from thalweg.errors import InputError, printable
 from thalweg.plugins import CommandParser
@@ -79,11 +77,10 @@ def compare_command(argv: list[str]) -> int:
                 notes.setdefault(note, []).append(label)
         for note, labels in notes.items():
             print(printable(f"note on {', '.join(labels)}: {note}"))
-        if given["out"]:
-            folder = Path(given["out"])
-            pictures = sorted(folder.glob("*.png")) + sorted(folder.glob("*/embedding.png"))
-            if pictures:
-                print("\npictures:", *(f"  {printable(str(one))}" for one in pictures), sep="\n")
+        folder = Path(given["out"] or os.devnull)
+        pictures = sorted(folder.glob("*.png")) + sorted(folder.glob("*/embedding.png"))
+        if pictures:
+            print("\npictures:", *(f"  {printable(str(path))}" for path in pictures), sep="\n")
     statuses = [result.status for result in results.values()]
     if Status.INTERRUPTED in statuses:
         return Status.INTERRUPTED.exit_code
@@ -114,60 +111,53 @@ def plan_command(argv: list[str]) -> int:
 
     def predict() -> tuple[str, str, bool]:
         room = None if size is None else bytes_of(size)
-        found = plans(**given)
-        titles = [f"{printable(each.label)}\n" if each.label else "" for each in found]
-        tables = [title + each.table() for title, each in zip(titles, found, strict=True)]
-        most = max(found, key=lambda each: each.memory)
+        methods = plans(**given)
+        tables = [f"{printable(plan.label)}\n{plan.table()}".lstrip() for plan in methods]
+        most = max(methods, key=lambda plan: plan.memory)
         return "\n\n".join(tables), most.verdict(room), room is None or most.memory <= room
 
     table, verdict, fits = on_root(MPI.COMM_WORLD, predict)
     if MPI.COMM_WORLD.rank == 0:
-        print(table)
+        print(table, *([verdict] if fits else []), sep="\n")
     if not fits:
         raise InputError(verdict)
-    if MPI.COMM_WORLD.rank == 0:
-        print(verdict)
     return 0
 
 
 def plot_command(argv: list[str]) -> int:
     """Run ``thalweg plot``; returns the exit code."""
-    description = "Draw the pictures of a run or of a comparison again."
-    html = "write the map as a page as well: embedding.html, with pan, zoom and labels"
-    return _folder_command(
-        "plot", argv, description, lambda job, folder, page: job.plot(folder, page), html=html
-    )
+    parser = _folder_parser("plot", "Draw the pictures of a run or of a comparison again.")
+    text = "write the map as a page as well: embedding.html, with pan, zoom and labels"
+    parser.add_argument("--html", action="store_true", help=text)
+    given = parser.parse_args(argv)
+    from thalweg.workbench.run import plot
+
+    return _print_from_root(lambda: [str(path) for path in plot(given.folder, given.html)])
 
 
 def cite_command(argv: list[str]) -> int:
     """Run ``thalweg cite``; returns the exit code."""
-    description = "Print the references of the methods that a run or a comparison used."
-    return _folder_command(
-        "cite", argv, description, lambda job, folder: job.cite(folder).splitlines()
-    )
+    given = _folder_parser(
+        "cite", "Print the references of the methods that a run or a comparison used."
+    ).parse_args(argv)
+    from thalweg.workbench.run import cite
+
+    return _print_from_root(lambda: cite(given.folder).splitlines())
 
 
-def _folder_command(
-    command: str, argv: list[str], description: str, action: Callable[..., list[Any]], **flags: str
-) -> int:
-    """A command on a run directory: rank 0 acts and prints what that gives, a line each.
-
-    ``action`` is given the jobs' package, the folder, and whether each of the flags is set, whose
-    help texts these are.
-    """
+def _folder_parser(command: str, description: str) -> CommandParser:
     parser = CommandParser(prog=f"thalweg {command}", description=description)
     parser.add_argument("folder", metavar="DIR", help="run directory")
-    for flag, text in flags.items():
-        parser.add_argument(f"--{flag}", action="store_true", help=text)
-    given = list(vars(parser.parse_args(argv)).values())
+    return parser
 
+
+def _print_from_root(action: Callable[[], list[str]]) -> int:
+    """Print the lines that an action gives on rank 0 alone; returns the exit code 0."""
     from thalweg.parallel import MPI, on_root
-    from thalweg.workbench import run as job
 
-    lines = on_root(MPI.COMM_WORLD, lambda: action(job, *given))
+    lines = on_root(MPI.COMM_WORLD, action)
     if MPI.COMM_WORLD.rank == 0:
-        for line in lines:
-            print(printable(str(line)))
+        print(*map(printable, lines), sep="\n")
     return 0
 
 

@@ -3,8 +3,6 @@
 Subcommands import what they need when they run, so that ``--help`` is quick.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib
