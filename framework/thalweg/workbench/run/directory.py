@@ -116,7 +116,7 @@ class RunDirectory:
         if resume and (self.path / "config.toml").exists():
             self._compare(configuration)
         else:
-            for directory in (*self._parts, self):
+            for directory in [*self._parts, self]:
                 directory.refuse_other_run(resume)
 
     def close(self) -> None:

@@ -43,33 +43,41 @@ def draw_run(
     folder: Path,
     configuration: Configuration,
     dataset: Dataset | None,
-    trace: Trace,
-    solution: np.ndarray | None,
     labels: np.ndarray | None,
+    page: bool = False,
 ) -> list[Path]:
-    """Draw what can be drawn of a run, and give the files written.
+    """Draw what can be drawn of a run whose results are in the folder, and give the files written.
 
-    Called on one rank, with all rows of the solution.
+    Called on one rank, with all labels.  ``page``: write a page of HTML with its map as well, for
+    which the data set must be whole.
     """
-    files = [own_picture(folder / "convergence.png")]
-    title = _title(configuration, dataset)
+    trace, files = _trace(folder), [own_picture(folder / "convergence.png")]
+    method = f"{configuration.objective['name']} by {configuration.method}"
+    title = method if dataset is None else f"{dataset.name}: {method}"
     draw_convergence(files[0], {configuration.method: trace}, title=title)
-    if (
-        solution is not None
-        and is_map(solution, len(solution), dataset)
-        and np.isfinite(solution).all()
-    ):
-        assert dataset is not None
+    path = folder / "solution.npy"
+    points = np.array(map_npy(path)) if dataset is not None and path.exists() else np.empty(0)
+    if dataset is None or not _is_map(points, dataset):
+        if page:
+            raise InputError(f"the run in '{folder}' has no map of its rows to show on a page")
+        return files
+    about = (labels, dataset.label_names, title, _caption(folder, configuration, len(points)))
+    if np.isfinite(points).all():
         files.append(own_picture(folder / "embedding.png"))
-        caption = _caption(folder, configuration, len(solution))
-        draw_embedding(files[1], solution, labels, dataset.label_names, title, caption)
+        draw_embedding(files[-1], points, *about)
+    if page:
+        thumbnails = None
+        if dataset.image_shape is not None:
+            thumbnails = np.asarray(dataset.values).reshape(len(points), *dataset.image_shape)
+        files.append(own_picture(folder / "embedding.html"))
+        write_map_page(files[-1], points, *about, thumbnails)
     return files
 
 
-def _title(configuration: Configuration, dataset: Dataset | None) -> str:
-    """Data, objective and method of a run."""
-    method = f"{configuration.objective['name']} by {configuration.method}"
-    return method if dataset is None else f"{dataset.name}: {method}"
+def _is_map(solution: np.ndarray, dataset: Dataset) -> bool:
+    """Whether a whole solution has a row of one to three coordinates for each row of the data."""
+    rows = solution.ndim == 2 and len(solution) == dataset.layout.rows
+    return rows and 1 <= solution.shape[1] <= 3 and solution.dtype.kind == "f"
 
 
 def _caption(folder: Path, configuration: Configuration, rows: int) -> str:
@@ -95,36 +103,6 @@ def _stated(folder: Path, *keys: str) -> Any:
         return found
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-
-
-def draw_page(
-    folder: Path, configuration: Configuration, dataset: Dataset | None, solution: np.ndarray | None
-) -> Path:
-    """Write ``embedding.html``, a page of the map of a run.  Called on one rank."""
-    if dataset is None or solution is None or not is_map(solution, len(solution), dataset):
-        raise InputError(f"the run in '{folder}' has no map of its rows to show on a page")
-    title, caption = _title(configuration, dataset), _caption(folder, configuration, len(solution))
-    pictures = None
-    if dataset.image_shape is not None:
-        pictures = np.asarray(dataset.values).reshape(len(solution), *dataset.image_shape)
-    file = own_picture(folder / "embedding.html")
-    names = dataset.label_names
-    write_map_page(file, solution, dataset.labels, names, title, caption, pictures)
-    return file
-
-
-def is_map(solution: np.ndarray, n_rows: int, dataset: Dataset | None) -> bool:
-    """Whether a solution has a row of one to three coordinates for each row of the data.
-
-    ``solution`` has all of its ``n_rows`` rows, or those of one rank.
-    """
-    return (
-        dataset is not None
-        and solution.ndim == 2
-        and n_rows == dataset.layout.rows
-        and 1 <= solution.shape[1] <= 3
-        and solution.dtype.kind == "f"
-    )
 
 
 def plot(folder: Path | str, page: bool = False) -> list[Path]:
@@ -165,10 +143,9 @@ def _plot(folder: Path, page: bool) -> list[Path]:
         for one in folders.values():
             drawn += plot(one, page)
         return drawn
-    trace = _trace(folder)
+    _trace(folder)  # refused is a folder without a finished run
     configuration = read_configuration(folder / "config.toml")
     dataset: Dataset | None = None
-    solution: np.ndarray | None = None
     if configuration.data is not None:
         dataset = load_data(configuration.data, MPI.COMM_SELF)
         for what, now in dataset.digests.items():
@@ -177,11 +154,8 @@ def _plot(folder: Path, page: bool) -> list[Path]:
                     f"the {what} of the run in '{folder}' are not what they were; put them back, "
                     "or run it again"
                 )
-    if (folder / "solution.npy").exists():
-        solution = np.array(map_npy(folder / "solution.npy"))
     labels = None if dataset is None else dataset.labels
-    pages = [draw_page(folder, configuration, dataset, solution)] if page else []
-    return [*draw_run(folder, configuration, dataset, trace, solution, labels), *pages]
+    return draw_run(folder, configuration, dataset, labels, page)
 
 
 def draw_compared(folder: Path) -> list[Path]:

@@ -30,7 +30,7 @@ from thalweg.workbench.memory import require_vectors
 from thalweg.workbench.readers import load_data
 from thalweg.workbench.readers.array_files import map_npy
 from thalweg.workbench.run.directory import RunDirectory, as_json
-from thalweg.workbench.run.pictures import Frames, draw_run, is_map
+from thalweg.workbench.run.pictures import Frames, draw_run
 from thalweg.workbench.run.profile import profile
 
 
@@ -165,20 +165,13 @@ class Job:
         if directory is None:
             return result
         directory.write_summary(comm, result, self.facts)
-        # Only what is drawn is gathered, and only where it is drawn.
-        pictures, frames = self.configuration.output["pictures"], self.frames
-        solution, layout = result.solution, result.solution_layout
-        whole = labels = None
+        pictures, frames, labels = self.configuration.output["pictures"], self.frames, None
         if (pictures or frames) and dataset is not None and dataset.labels is not None:
             labels = dataset.layout.gather_on_root(dataset.labels)
-        if pictures and solution is not None and layout is not None:
-            n_rows = len(solution) if layout.replicated else layout.rows
-            whole = layout.gather_on_root(solution) if is_map(solution, n_rows, dataset) else None
 
         def draw(_: MPI.Comm) -> None:
             if pictures and comm.rank == 0:
-                of_run = (self.configuration, dataset, result.trace, whole, labels)
-                draw_run(directory.path, *of_run)
+                draw_run(directory.path, self.configuration, dataset, labels)
             if frames is not None and comm.rank == 0:
                 frames.draw(directory, labels)
 
