@@ -5,7 +5,6 @@ with one received block, while the next block is already on its way.
 """
 
 import itertools
-import math
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,13 +14,9 @@ import numpy as np
 from mpi4py import MPI
 
 from thalweg.errors import InputError
-from thalweg.parallel.layout import Layout, row_type
+from thalweg.parallel.layout import Layout, row_bytes, row_type
 from thalweg.parallel.reductions import values_of_all_ranks
 from thalweg.parallel.traffic import count_messages
-
-#: Arrays of a block start at multiples of this many bytes, which are also the unit of
-#: messages, so that counts stay below 2**31 for blocks of up to 128 GiB.
-UNIT = 64
 
 _BLOCK_TAG = 24001
 _CONTRIBUTION_TAG = 24002
@@ -94,8 +89,8 @@ class Ring:
         Parameters
         ----------
         arrays
-            This rank's rows, shapes ``(local_rows, ...)``, of any numeric types; they
-            travel together in one message.
+            This rank's rows, shapes ``(local_rows, ...)``, of any numeric types, which must not
+            change before the round is over.
         each_pair_once
             Meet each unordered pair of rows once over all ranks, instead of twice.
             The work is shared out evenly: a rank meets half of the others, and two
@@ -167,29 +162,35 @@ class Ring:
         pieces: int,
     ) -> Iterator[RingBlock]:
         comm, size = self.layout.comm, self.layout.comm.size
+        left, right = (comm.rank - 1) % size, (comm.rank + 1) % size
         edges = np.stack([self.layout.counts() * k // pieces for k in (piece, piece + 1)])
+        counts = np.diff(edges, axis=0)[0].tolist()
         steps = size // 2 + 1 if each_pair_once else size
-        packed = _PackedBlock(edges[1] - edges[0], arrays)
         pending: list[MPI.Request] = []
-        buffer = spare = np.empty(packed.largest if steps > 1 else 0, np.uint8)
-        if steps > 1:
-            buffer = packed.pack(comm.rank, [a[slice(*edges[:, comm.rank])] for a in arrays])
+        current = [array[slice(*edges[:, comm.rank])] for array in arrays]
+        coming = _buffers(arrays, max(counts)) if steps > 1 else []
         target, received = contributions, None
         try:
             for step in range(steps):
                 owner, holder = (comm.rank + step) % size, (comm.rank - step) % size
                 if step + 1 < steps:
-                    pending += packed.pass_on(comm, owner, buffer, spare)
+                    following = counts[(owner + 1) % size]
+                    for leaving, free in zip(current, coming, strict=True):
+                        sent = leaving[: counts[owner]]
+                        count_messages(sent.nbytes)
+                        pending.append(_begin(comm.Irecv, free[:following], right, _BLOCK_TAG))
+                        pending.append(_begin(comm.Isend, sent, left, _BLOCK_TAG))
                 rows, theirs = _shares(self.layout, comm.rank, step, each_pair_once)
                 held = _shares(self.layout, holder, step, each_pair_once)[1]
                 start, stop, blocks, before = theirs.start, theirs.stop, arrays, 0
                 if step:
                     before, end = (int(edge) for edge in edges[:, owner])
                     start, stop = max(start, before), min(stop, end)
-                    stop, blocks = max(start, stop), packed.views(buffer, owner)
+                    stop = max(start, stop)
+                    blocks = tuple(_as_block(array[: counts[owner]]) for array in current)
                 if step and contributions is not None:
                     target, received = (_zeros(contributions, rows) for rows in (theirs, held))
-                    pending.append(_begin(comm.Irecv, received, holder))
+                    pending.append(_begin(comm.Irecv, received, holder, _CONTRIBUTION_TAG))
                 first = int(self.layout.starts[owner])
                 if step or not piece:  # the rank's own block is there as a whole
                     yield RingBlock(
@@ -207,27 +208,35 @@ class Ring:
                 del blocks
                 if target is not None and received is not None:
                     count_messages(target.nbytes)
-                    pending.append(_begin(comm.Isend, target, owner))
+                    pending.append(_begin(comm.Isend, target, owner, _CONTRIBUTION_TAG))
                 MPI.Request.Waitall(pending)
                 pending.clear()
                 if contributions is not None and received is not None:
                     contributions[held] += received
                 if step == 0:
-                    buffer = np.empty(packed.largest if steps > 2 else 0, np.uint8)
-                buffer, spare = spare, buffer
+                    current = _buffers(arrays, max(counts)) if steps > 2 else []
+                current, coming = coming, current
         finally:
             if pending and not _complete(pending, _TIMEOUT):
-                _abandoned.append((pending, buffer, spare, target, received))
+                _abandoned.append((pending, current, coming, target, received))
 
 
 def _zeros(like: np.ndarray, rows: slice) -> np.ndarray:
     return np.zeros((rows.stop - rows.start, *like.shape[1:]), like.dtype)
 
 
-def _begin(transfer: Callable[..., MPI.Request], array: np.ndarray, rank: int) -> MPI.Request:
-    """Begin to send or receive what ranks gathered for the rows of another."""
+def _buffers(arrays: tuple[np.ndarray, ...], rows: int) -> list[np.ndarray]:
+    return [np.empty((rows, *array.shape[1:]), array.dtype) for array in arrays]
+
+
+def _begin(
+    transfer: Callable[..., MPI.Request], array: np.ndarray, rank: int, tag: int
+) -> MPI.Request:
+    """Begin to send rows to a rank, or to receive them."""
+    if row_bytes(array) == 0:
+        return MPI.REQUEST_NULL
     with row_type(array) as row:
-        return transfer([array, len(array), row], rank, _CONTRIBUTION_TAG)
+        return transfer([array, len(array), row], rank, tag)
 
 
 def _shares(layout: Layout, rank: int, step: int, each_pair_once: bool) -> tuple[slice, slice]:
@@ -262,53 +271,3 @@ def _complete(requests: list[MPI.Request], seconds: float) -> bool:
             return False
         time.sleep(0.001)
     return True
-
-
-class _PackedBlock:
-    """Several arrays' rows of one block, one after the other in one buffer of bytes."""
-
-    def __init__(self, counts: np.ndarray, arrays: tuple[np.ndarray, ...]) -> None:
-        self.counts = counts
-        self.kinds = [(array.dtype, array.shape[1:]) for array in arrays]
-        self.largest = max(self.bytes_of(owner) for owner in range(len(counts)))
-
-    def _places(self, owner: int) -> list[tuple[int, int]]:
-        places, position = [], 0
-        for dtype, shape in self.kinds:
-            length = int(self.counts[owner]) * math.prod(shape) * dtype.itemsize
-            places.append((position, position + length))
-            position += -(-length // UNIT) * UNIT
-        return [*places, (position, position)]
-
-    def bytes_of(self, owner: int) -> int:
-        """Bytes of a rank's block, a multiple of :data:`UNIT`."""
-        return self._places(owner)[-1][0]
-
-    def pass_on(
-        self, comm: MPI.Comm, owner: int, buffer: np.ndarray, spare: np.ndarray
-    ) -> list[MPI.Request]:
-        """Begin to send a rank's block to the left, and to receive the next one."""
-        left, right = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
-        leaving, coming = self.bytes_of(owner), self.bytes_of((owner + 1) % comm.size)
-        count_messages(leaving)
-        with row_type(np.empty((0, UNIT), np.uint8)) as unit:
-            return [
-                comm.Irecv([spare, coming // UNIT, unit], right, _BLOCK_TAG),
-                comm.Isend([buffer, leaving // UNIT, unit], left, _BLOCK_TAG),
-            ]
-
-    def views(self, buffer: np.ndarray, owner: int) -> tuple[np.ndarray, ...]:
-        """The arrays of a rank's block that lies in ``buffer``."""
-        views = []
-        for (first, last), (dtype, shape) in zip(self._places(owner), self.kinds, strict=False):
-            view = buffer[first:last].view(dtype).reshape(int(self.counts[owner]), *shape)
-            view.flags.writeable = False
-            views.append(view)
-        return tuple(views)
-
-    def pack(self, rank: int, arrays: list[np.ndarray]) -> np.ndarray:
-        """A buffer that holds this rank's block."""
-        buffer = np.empty(self.bytes_of(rank), np.uint8)
-        for (first, last), array in zip(self._places(rank), arrays, strict=False):
-            buffer[first:last] = array.reshape(-1).view(np.uint8)
-        return buffer

@@ -116,8 +116,9 @@ class RunDirectory:
         if resume and (self.path / "config.toml").exists():
             self._compare(configuration)
         else:
-            for directory in [*self._parts, self]:
-                directory.refuse_other_run(resume)
+            for part in self._parts:
+                part.refuse_other_run(resume)
+            self.refuse_other_run(resume)
 
     def close(self) -> None:
         """Let others write into the folder."""
