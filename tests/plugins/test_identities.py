@@ -8,7 +8,7 @@ import pytest
 import thalweg
 from thalweg.data import Dataset
 from thalweg.driver import Checkpoints
-from thalweg.driver.identity import objective_identity
+from thalweg.driver.assembly import objective_identity
 from thalweg.errors import CheckpointError
 from thalweg.parallel import MPI
 from thalweg.plugins import ObjectiveSpec, plugins

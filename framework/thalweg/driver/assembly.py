@@ -14,7 +14,6 @@ import numpy as np
 
 from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.homotopy import HomotopySchedule
-from thalweg.driver.identity import objective_identity, plugin_versions
 from thalweg.driver.loop import drive
 from thalweg.driver.stopping import STOP_OPTIONS, Stop
 from thalweg.errors import InputError, PluginError, suggestion
@@ -28,7 +27,15 @@ from thalweg.interfaces import (
     require,
 )
 from thalweg.parallel import Array, any_over_ranks, raise_on_all_ranks
-from thalweg.plugins import Option, PreconditionerSpec, SolverSpec, plugins, resolve_options
+from thalweg.parallel.identity import identity_texts
+from thalweg.plugins import (
+    ObjectiveSpec,
+    Option,
+    PreconditionerSpec,
+    SolverSpec,
+    plugins,
+    resolve_options,
+)
 from thalweg.result import Result
 
 #: Whose options the stopping rules are, in messages.
@@ -176,6 +183,42 @@ def _sorted(
             )
         of_places[owners[0]][option] = value
     return of_places
+
+
+def objective_identity(objective: Objective, **parts: Any) -> dict[str, Any]:
+    """Identity of a problem, its data and method, as flat ``{"part.option": value}``.  Collective.
+
+    Stopping rules are left out: a run may continue with a larger budget.  What cannot be digested
+    is noted.
+    """
+    content = {"objective": {"layout": objective.layout, **objective.identity()}, **parts}
+    texts, unseen = identity_texts(objective.comm, content)
+    if unseen:
+        objective.note(
+            "a checkpoint of another problem is not recognized as such where it differs in "
+            f"{', '.join(unseen)} alone, which cannot be digested; override identity() of the "
+            "objective, or give it arrays"
+        )
+    return {**texts, "objective": type(objective).__qualname__}
+
+
+def plugin_versions(objective: Objective, solver: Solver[Any]) -> dict[str, str]:
+    """Distribution and version that each part comes from, empty for what is no plugin's.
+
+    Their arithmetic may differ from that of another version.
+    """
+    by_package = {
+        spec.load.partition(":")[0].partition(".")[0]: plugins().provider(spec)
+        for kind in (ObjectiveSpec, PreconditionerSpec, SolverSpec)
+        for spec in plugins().specs(kind)
+    }
+    parts = {"objective": objective, "solver": solver, "preconditioner": solver.preconditioner}
+    versions = {}
+    for role, part in parts.items():
+        provider = by_package.get(type(part).__module__.partition(".")[0])
+        name = "" if provider is None else f"{provider.distribution} {provider.version}"
+        versions[f"{role} distribution"] = name
+    return versions
 
 
 def starting_point(objective: Objective, start: np.ndarray | None, seed: int) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.data import Dataset
-from thalweg.driver.identity import objective_identity
+from thalweg.driver.assembly import objective_identity
 from thalweg.errors import InputError, ThalwegError
 from thalweg.interfaces import Objective, Preconditioner, Solver, missing_capabilities
 from thalweg.parallel import MPI

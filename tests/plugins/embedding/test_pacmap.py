@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.driver.identity import objective_identity
+from thalweg.driver.assembly import objective_identity
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg_embedding.affinities.distances import SparseDataset

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from thalweg.data import Dataset
-from thalweg.driver.identity import objective_identity
+from thalweg.driver.assembly import objective_identity
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.traffic import phases
 from thalweg_embedding import T_SNE, embedding

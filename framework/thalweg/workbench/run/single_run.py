@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.data import Dataset
-from thalweg.driver.assembly import assembled, build_method, checked_rows
-from thalweg.driver.identity import objective_identity
+from thalweg.driver.assembly import assembled, build_method, checked_rows, objective_identity
 from thalweg.driver.progress import Callback
 from thalweg.errors import InputError, PluginError, StorageError, reason
 from thalweg.interfaces import Objective
