@@ -1,6 +1,7 @@
 """Available memory, so that what cannot fit is refused before it is allocated."""
 
 import math
+import re
 import resource
 from pathlib import Path
 
@@ -9,25 +10,24 @@ from thalweg.parallel.failures import raise_on_all_ranks
 from thalweg.parallel.layout import Layout
 
 #: Limit and use of this process's control group, in its second and its first version.
-_CONTROL_GROUPS = tuple(
-    (Path("/sys/fs/cgroup", limit), Path("/sys/fs/cgroup", used))
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    )
+_CONTROL_GROUPS = (
+    ("memory.max", "memory.current"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
 )
 
 
 def available_memory() -> float:
     """Bytes that this process may still take: what is free, within its control group and limits."""
-    bounds = [_meminfo("MemAvailable")]
-    for limit, used in _CONTROL_GROUPS:
-        bounds.append(_number(limit) - min(_number(used), 2.0**63))
+    free = re.search(r"MemAvailable:\s+(\d+)", _content(Path("/proc/meminfo")))
+    bounds = [1024.0 * int(free[1])] if free else [math.inf]
+    for pair in _CONTROL_GROUPS:
+        limit, used = (_content(Path("/sys/fs/cgroup", name)).strip() for name in pair)
+        if limit.isdigit() and used.isdigit():  # not absent, nor the word "max"
+            bounds.append(float(limit) - float(used))
     soft = resource.getrlimit(resource.RLIMIT_AS)[0]
     if soft != resource.RLIM_INFINITY:
-        pages = Path("/proc/self/statm")
-        taken = int(pages.read_text().split()[0]) * resource.getpagesize() if pages.exists() else 0
-        bounds.append(soft - taken)
+        pages = _content(Path("/proc/self/statm")).split()
+        bounds.append(soft - int(pages[0]) * resource.getpagesize() if pages else soft)
     return max(0.0, min(bounds))
 
 
@@ -59,18 +59,9 @@ def _gib(size: float) -> str:
     return f"{size / 2**30:,.1f} GiB"
 
 
-def _meminfo(name: str) -> float:
+def _content(path: Path) -> str:
+    """Content of a file of the system, empty where there is none."""
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith(name + ":"):
-                return 1024.0 * int(line.split()[1])
-    except (OSError, ValueError):
-        pass
-    return math.inf
-
-
-def _number(path: Path) -> float:
-    try:
-        return float(path.read_text())
-    except (OSError, ValueError):  # absent, or the word "max"
-        return math.inf
+        return path.read_text()
+    except OSError:
+        return ""

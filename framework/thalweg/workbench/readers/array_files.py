@@ -18,14 +18,7 @@ import numpy as np
 from thalweg.errors import InputError, suggestion
 from thalweg.files import refuse_special_file
 from thalweg.workbench.memory import require_memory
-from thalweg.workbench.readers.source import (
-    PACKED,
-    FileRows,
-    Source,
-    check_array,
-    check_length,
-    refused,
-)
+from thalweg.workbench.readers.source import PACKED, FileRows, Source, check_array, refused
 
 #: Types of numbers by their code in IDX.
 _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -131,7 +124,12 @@ def read_idx(path: Path, options: Mapping[str, Any]) -> Source:
         if packed:
             require_memory(2.0 * promised, what, "unpack it, so that ranks read their rows")
             body = stream.read(promised + 1)
-    check_length(len(body) if packed else path.stat().st_size - offset, dtype, shape, what)
+    size = len(body) if packed else path.stat().st_size - offset
+    if size != promised:
+        raise InputError(
+            f"{what} is {'truncated' if size < promised else 'too long'}: its header declares "
+            f"{' x '.join(map(str, shape))} numbers, {promised} bytes, but {size} bytes follow"
+        )
     shape = shape if len(shape) > 1 else (*shape, 1)
     if packed:
         return Source.of(np.frombuffer(body, dtype=dtype).reshape(shape), what)

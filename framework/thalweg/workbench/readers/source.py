@@ -6,7 +6,6 @@ read some rows by itself; otherwise it holds the whole array.
 """
 
 import gzip
-import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -111,17 +110,6 @@ def refused(errors: type[Exception] | tuple[type[Exception], ...], sentence: str
         raise
     except errors as error:
         raise InputError(f"{sentence}: {error}") from error
-
-
-def check_length(size: int, dtype: np.dtype, shape: tuple[int, ...], what: str) -> None:
-    """Refuse a file that has fewer or more bytes than its header declares."""
-    declared = math.prod(shape) * dtype.itemsize
-    if size != declared:
-        verb = "is truncated" if size < declared else "is too long"
-        raise InputError(
-            f"{what} {verb}: its header declares {' x '.join(map(str, shape))} numbers, {declared} "
-            f"bytes, but {f'{size} bytes follow' if size < declared else 'more follow'}"
-        )
 
 
 def check_array(dtype: np.dtype, shape: tuple[int, ...], what: str) -> None:
