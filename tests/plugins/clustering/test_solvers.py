@@ -69,6 +69,19 @@ def test_the_plain_iteration_raises_the_objective_where_the_safeguarded_does_not
         assert all(b <= a for (_, a), (_, b) in itertools.pairwise(safe))
 
 
+def test_quasi_newton_steps_need_fewer_evaluations_and_end_as_low(views, make):
+    points, given, _ = views(160)
+    counts, values = [], []
+    for finish in ("none", "quasi-newton"):
+        objective = make(MPI.COMM_SELF, points, given, 3, 0.2)
+        solver = ISM(inner_tolerance=1e-8, mixing=0, rounds=1, inner_iterations=1000, finish=finish)
+        state, trace = _steps(solver, objective, most=2000)
+        counts.append(state.evaluations)
+        values.append(min(value for round_, value in trace if round_ == 0))
+    assert counts[1] < 0.6 * counts[0]
+    assert values[1] <= values[0] + 1e-6 * abs(values[0])
+
+
 def test_the_trust_region_converges_faster_than_linearly(cycling_terms):
     objective = cycling_terms(1.0)
     solver = TrustRegion(inner_tolerance=0.0, gradient_tolerance=1e-12)

@@ -1,21 +1,25 @@
 """Repulsion by a grid errs as little as it is told to, at any rank count."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
 
 from thalweg.errors import InputError
 from thalweg.parallel import Layout
-from thalweg_embedding import PairFunction
+from thalweg_embedding import TSNE, PairFunction
 from thalweg_embedding.defaults import PAIR_COST
-from thalweg_embedding.pairs import boxes
+from thalweg_embedding.pairs import boxes, fixed_field
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.cells import Cells
 from thalweg_embedding.pairs.choice import repulsive_sum
+from thalweg_embedding.pairs.fixed_field import FixedField
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid_pairs import GridPairs
 from thalweg_embedding.pairs.mesh import Mesh
 from thalweg_embedding.pairs.parametric import cross_entropy_functions, student_functions
+from thalweg_embedding.pairs.spectrum import bandwidth
 from thalweg_embedding.pairs.window import Window
 
 CAUCHY_SQUARED = PairFunction(
@@ -165,6 +169,47 @@ def chosen(rows, extent, tolerance=1e-2):
     return split, boxes.cost(split, rows, 2, extent, crowd, PAIR_COST)
 
 
+def test_a_gaussian_has_its_bandwidth():
+    # Modes beyond K make up a slope of (2/pi)^(1/2) exp(-K^2/2); the steepest is exp(-1/2).
+    for tolerance in (1e-2, 1e-4):
+        wanted = np.sqrt(1.0 + np.log(2.0 / np.pi) - 2.0 * np.log(tolerance))
+        assert bandwidth(lambda d: np.exp(-0.5 * d), tolerance) == pytest.approx(wanted, abs=0.05)
+
+
 def test_a_wide_map_takes_a_cut_and_a_small_one_none():
     assert chosen(70_000, 12.0)[0].radius == 0.0
     assert chosen(70_000, 2000.0)[0].radius > 1.0
+
+
+@pytest.mark.parametrize(("function", "dimensions"), [(STUDENT, 2), (GAUSSIAN, 2), (STUDENT, 1)])
+def test_a_mesh_gives_the_sums_within_and_beyond(function, dimensions, monkeypatch):
+    monkeypatch.setattr(fixed_field, "FIXED_ROWS", 100)
+    generator = np.random.default_rng(0)
+    points = 10.0 * generator.standard_normal((400, dimensions))
+    places = np.concatenate([points[:20], 12.0 * generator.standard_normal((60, dimensions))])
+    places[-2], places[-1] = 0.8 * np.ptp(points), 1e4  # beyond the mesh, far from all
+    of_mesh = FixedField(function, points)
+    assert of_mesh._box is not None
+    values, slopes = of_mesh.at(places)
+    exact, exact_slopes = of_mesh._summed(places)
+    assert np.abs(values - exact).max() <= 1e-4 * np.abs(exact).max()
+    assert np.abs(slopes - exact_slopes).max() <= 1e-3 * np.abs(exact_slopes).max()
+    # No place feels another, nor the batch that it is in.
+    alone = [of_mesh.at(places[n : n + 1]) for n in (0, 30, 79)]
+    np.testing.assert_array_equal([v[0] for v, _ in alone], values[[0, 30, 79]])
+    np.testing.assert_array_equal([s[0] for _, s in alone], slopes[[0, 30, 79]])
+
+
+def test_new_points_rest_where_all_sums_say(monkeypatch):
+    generator = np.random.default_rng(0)
+    points = generator.standard_normal((330, 4)) + 6.0 * (np.arange(330) % 3)[:, None]
+    estimator = TSNE(perplexity=10, random_state=0, max_iter=60).fit(points[:300])
+    exact = estimator.transform(points[300:])
+    monkeypatch.setattr(fixed_field, "FIXED_ROWS", 100)
+    other = pickle.loads(pickle.dumps(estimator))
+    placed = other.transform(points[300:])
+    again = pickle.loads(pickle.dumps(other)).transform(points[300:])
+    np.testing.assert_array_equal(placed, again)
+    assert not np.array_equal(placed, exact)  # a mesh it was
+    extent = np.ptp(estimator.embedding_, axis=0).max()
+    assert np.abs(placed - exact).max() <= 1e-4 * extent

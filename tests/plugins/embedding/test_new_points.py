@@ -10,6 +10,7 @@ from thalweg.data import Dataset
 from thalweg_embedding import TSNE, UMAP, ElasticEmbedding, LargeVis, NegTSNE, PaCMAP, SymmetricSNE
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.fuzzy import fuzzy_rows
+from thalweg_embedding.objectives import elastic_embedding
 
 POINTS = load_digits().data
 
@@ -114,3 +115,18 @@ def test_a_place_minimizes_the_documented_sum(kind, noise):
     lowest, step = value(found), 0.02 * apart(places)
     for away in np.random.default_rng(0).normal(size=(20, *found.shape)):
         assert (value(found + step * away) > lowest).all()
+
+
+def test_weights_that_differ_repel_a_new_point_as_equal_ones_of_their_sum():
+    data = Dataset.from_array(np.eye(40))  # all equally far apart, so that the weights are equal
+    found = []
+    for weights in ("uniform", "squared-distances"):
+        objective = elastic_embedding(data, data.comm, perplexity=5.0, repulsive_weights=weights)
+        x = objective.layout.random_normal(0)
+        objective.homotopy_parameter = 0.0
+        attraction = objective.value(x)
+        objective.homotopy_parameter = 1.0
+        repulsion = objective.value(x) - attraction
+        estimator = ElasticEmbedding(repulsive_weights=weights, perplexity=5.0)
+        found.append(repulsion / estimator._pulled_and_pushed(objective)["lambda_"])
+    assert found[1] == pytest.approx(found[0], rel=1.5 / 40)  # a row does not repel itself

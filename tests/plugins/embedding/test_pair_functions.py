@@ -1,6 +1,9 @@
 """Pair functions: fast forms are exact, wrong derivatives are refused, your own work."""
 
 import math
+import os
+import subprocess
+import sys
 from types import CellType, FunctionType, ModuleType
 
 import numpy as np
@@ -103,3 +106,30 @@ def test_compiled_code_is_known_by_the_constants_it_was_compiled_with():
     assert second != first
     names["table"] = np.where(np.arange(2000) == 1000, 0.0, np.arange(2000.0))
     assert key() != second
+
+
+SCRIPT = """
+import hashlib
+
+from thalweg.parallel import MPI, Layout
+from thalweg_embedding.pairs.all_pairs import AllPairs
+from thalweg_embedding.pairs.functions import STUDENT
+
+pairs = AllPairs(Layout(MPI.COMM_SELF, 300, 2), STUDENT)
+x, direction = pairs.layout.random_normal(1), pairs.layout.random_normal(2)
+found = [pairs.product(x, direction), pairs.convex_product(x, direction)]
+print(*(hashlib.sha256(array.tobytes()).hexdigest() for array in found))
+"""
+
+
+@pytest.mark.slow
+def test_compiled_loops_give_the_bits_of_loaded_ones(tmp_path):
+    # A body that LLVM optimizes once for the process that compiles it, and once more for the
+    # cache, may add in another order the second time.
+    environment = {**os.environ, "THALWEG_CACHE": str(tmp_path)}
+    command = [sys.executable, "-c", SCRIPT]
+    compiled, loaded = (
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        for _ in range(2)
+    )
+    assert compiled.stdout == loaded.stdout

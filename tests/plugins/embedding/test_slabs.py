@@ -10,6 +10,7 @@ from thalweg_embedding.pairs import boxes, decomposition
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid_pairs import GridPairs
+from thalweg_embedding.pairs.transposition import Transposition
 
 
 @pytest.fixture(autouse=True)
@@ -133,3 +134,17 @@ def test_the_halo_of_a_slab_has_all_points_that_are_near(comm):
         assert len(np.unique(reached, axis=0)) == len(reached)
         near = cKDTree(slab.points).query(whole)[0] <= radius
         assert near.sum() == (cKDTree(slab.points).query(reached)[0] <= radius).sum()
+
+
+@pytest.mark.ranks(1, 2, 3, 4)
+@pytest.mark.parametrize("shape", [(7, 5), (2, 9), (9, 2), (6, 3, 8), (0, 4), (1, 1)])
+def test_blocks_of_rows_turn_to_blocks_of_columns_and_back(comm, shape):
+    whole = np.random.default_rng(0).random(shape).astype(np.complex64)
+    turned = Transposition(comm, shape[0], shape[-1], (0, len(shape) - 1))
+    rows, columns = Layout(comm, shape[0]), Layout(comm, shape[-1])
+    block, part = rows.local(whole), whole[..., columns.start : columns.stop]
+    before = phases()["other"].bytes
+    np.testing.assert_array_equal(turned.to_columns(block), part)
+    sent = phases()["other"].bytes - before
+    assert sent <= block.nbytes
+    np.testing.assert_array_equal(turned.to_rows(part), block)

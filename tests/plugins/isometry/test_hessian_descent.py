@@ -6,6 +6,7 @@ import scipy.stats
 
 import thalweg
 from thalweg import Status
+from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.testing import check_gradient, check_hessian_product
 from thalweg_isometry.active import ActiveSecants, holders, measured
@@ -71,3 +72,11 @@ def test_a_random_projection_becomes_a_map_of_lower_rank(comm, points, true_delt
     np.testing.assert_array_equal(result.solution, same)
     random = thalweg.minimize(objective, solver="random-projection")
     assert random.status is Status.TARGET_NOT_REACHED
+
+
+def test_the_solver_at_each_variance_is_found_by_its_name(points, secants_of):
+    objective = NearIsometry(secants_of(points, MPI.COMM_SELF), 0.4, 6)
+    with pytest.raises(InputError, match="lbgfs"):
+        thalweg.minimize(objective, solver="hessian-descent", descent="lbgfs")
+    result = thalweg.minimize(objective, solver="hessian-descent", descent="lbfgs")
+    assert result.metrics["delta"] < 0.9

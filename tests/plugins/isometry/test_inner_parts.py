@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 from thalweg.parallel import MPI
 from thalweg_isometry.active import ActiveSecants, hinge, holders
 from thalweg_isometry.baselines import secant_directions
+from thalweg_isometry.descent import descend
 from thalweg_isometry.hinge import lowering_row
 from thalweg_isometry.nile_pro import _least, onto_l1_ball
 from thalweg_isometry.normal_equations import KINDS, BoundedForms, SecantRows, normal_equations
@@ -100,6 +102,23 @@ def test_the_step_of_nile_pro_is_the_minimizer_on_its_line():
         line = np.append(np.linspace(-6, 6, 4001), found)[:, None]
         sizes = np.linalg.norm(miss + 2 * line * linear + line**2 * square, axis=1)
         assert sizes[-1] <= sizes.min() + 1e-12
+
+
+def test_descent_stops_where_it_is_told():
+    def valley(x):
+        return (
+            float(scipy.optimize.rosen(x[0])),
+            scipy.optimize.rosen_der(x[0])[None],
+            float(np.abs(x - 1).max()),
+        )
+
+    start = np.array([[-1.2, 1.0]])
+    near = descend(valley, start, goal=0.5, enough=0.0, patience=500, evaluations=500)
+    assert near.met
+    assert near.measure <= 0.5
+    options = {"goal": 1e-8, "enough": 1e-16, "patience": 500}
+    assert descend(valley, start, evaluations=500, **options).measure <= 1e-8
+    assert not descend(valley, start, evaluations=5, **options).met
 
 
 def test_one_more_row_lowers_the_hinge_as_far_as_any_multiple_of_it(digits, secants_of):

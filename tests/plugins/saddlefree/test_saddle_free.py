@@ -14,6 +14,7 @@ from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Layout, sum_over_ranks
 from thalweg.result import Status
 from thalweg.testing import check_solver
+from thalweg_saddlefree.curvature_choice import gains_after, in_order_of_gain
 from thalweg_saddlefree.functions import build
 from thalweg_saddlefree.hessian_free import HessianFree
 from thalweg_saddlefree.networks.autoencoder import build_autoencoder
@@ -102,6 +103,14 @@ def test_at_an_exact_saddle_it_follows_negative_curvature():
     for _ in range(30):
         state = SaddleFree().step(state)
     assert state.value < 1e-9
+
+
+@pytest.mark.parametrize(("name", "at"), [("rosenbrock", 1.0), ("powell_singular", 0.0)])
+def test_at_an_exact_minimum_it_says_converged(name, at):
+    objective = getattr(build, f"build_{name}")(None, MPI.COMM_SELF)
+    solver = SaddleFree()
+    state = solver.step(solver.init(objective, np.full(objective.layout.shape, at)))
+    assert solver.status(state) is Status.SMALL_GRADIENT
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -205,3 +214,13 @@ def test_gauss_newton_products_are_chosen_where_they_gain_more_and_refused_where
     wells = Distributed(MPI.COMM_SELF)
     with pytest.raises(InputError, match="no Gauss-Newton product"):
         SaddleFree(curvature="gauss-newton").init(wells, wells.initial_point(0))
+
+
+def test_a_kind_of_products_that_rested_long_enough_is_tried_again():
+    kinds = ("gauss-newton", "hessian")
+    gains = {"hessian": 1.0, "gauss-newton": 0.4}
+    assert in_order_of_gain(kinds, gains)[0] == "hessian"
+    for _ in range(2):
+        gains = gains_after(gains, "hessian", before=4.0, after=2.0, products=1)
+    assert in_order_of_gain(kinds, gains)[0] == "gauss-newton"
+    assert in_order_of_gain(kinds, {"hessian": 9.0})[0] == "gauss-newton"

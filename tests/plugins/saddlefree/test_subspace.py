@@ -1,5 +1,7 @@
 """Saddle-free steps in a subspace: the small model, batches, resumption, and saddles."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -170,6 +172,19 @@ def test_batches_grow_where_noise_asks_and_not_else():
         assert state.noisy == grows
     for options, rows in (({"growth": 1.0}, 10), ({"largest_batch": 15}, 15)):
         assert stepped(*with_batches_of(10, problem, **options), 60).batch_rows == rows
+
+
+def test_a_step_that_the_next_batch_shows_to_be_far_too_long_is_taken_back():
+    problem = autoencoder(MPI.COMM_SELF, activation="linear", output="linear")
+    solver, state = with_batches_of(20, problem)
+    state = stepped(solver, state, 4)
+    start, last, damping = state.x - state.last, 10.0 * state.last, state.damping
+    wild = replace(state, x=start + last, last=last, in_use=None, settled=True)
+    state = solver.step(wild)  # the fifth, which is compared
+    assert state.damping > 1.5 * damping
+    assert state.value < 0.5 * problem.value(wild.x)
+    # The step is from where the wild one began.
+    np.testing.assert_allclose(state.x - state.last, start, rtol=1e-9, atol=1e-12)
 
 
 def test_a_function_without_rows_or_layers_is_taken_whole():

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from thalweg.engines.secants import frame as frames
 from thalweg.engines.secants.frame import PrincipalFrame
-from thalweg.parallel import Layout
+from thalweg.parallel import MPI, Layout
 
 
 def cloud(n, dimension):
@@ -28,3 +29,13 @@ def test_directions_are_the_eigenvectors_of_the_scatter(comm):
     np.testing.assert_allclose(found.directions @ found.directions.T, np.eye(6), atol=1e-12)
     turned = centered @ found.directions.T
     np.testing.assert_allclose((turned**2).sum(axis=0), values, rtol=1e-5)
+
+
+def test_directions_of_many_coordinates_are_those_of_the_sample_about_the_mean(monkeypatch):
+    monkeypatch.setattr(frames, "LARGE_DIMENSION", 4)
+    points = cloud(500, 6)
+    found = frame(points, MPI.COMM_SELF)
+    sample = points[::7] - found.mean
+    values, vectors = np.linalg.eigh(sample.T @ sample)
+    np.testing.assert_allclose(found.variances, values[::-1] * 500 / len(sample), rtol=1e-9)
+    np.testing.assert_allclose(abs(found.directions @ vectors[:, ::-1]), np.eye(6), atol=1e-9)

@@ -11,6 +11,7 @@ from thalweg.workbench.report import (
     draw_comparison,
     draw_convergence,
     draw_embedding,
+    format_table,
     method_pictures,
 )
 from thalweg.workbench.report.figures import class_colors
@@ -146,3 +147,23 @@ def test_a_comparison_names_what_each_method_reached_and_how_it_ended(tmp_path, 
         "third: rank –, delta –, 1.00 s (interrupted)",
     ]
     assert all(float(tick).is_integer() for tick in axes.get_yticks())
+
+
+ROWS = [
+    {"method": "lbfgs + spectral", "objective": 1.23456789, "evaluations": 1234},
+    {"method": "gd", "objective": float("nan"), "evaluations": None},
+]
+
+
+def test_columns_line_up_and_numbers_stand_to_the_right():
+    assert format_table(ROWS).splitlines() == [
+        "method            objective  evaluations",
+        "────────────────  ─────────  ───────────",
+        "lbfgs + spectral    1.23457        1,234",
+        "gd                        –            –",
+    ]
+
+
+def test_markdown_marks_columns_of_numbers():
+    lines = format_table([{"a|b": "x|y", "n": np.int64(3)}], markdown=True).splitlines()
+    assert lines == ["| a\\|b |   n |", "| ---- | --: |", "| x\\|y |   3 |"]

@@ -1,5 +1,8 @@
 """A run that is refused after it began leaves nothing that stands in the next one's way."""
 
+import json
+import sys
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,8 @@ import thalweg
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.workbench.memory import require_vectors
+from thalweg.workbench.run import compare
+from thalweg.workbench.run.comparison import method_folders
 
 
 def clustering(tmp_path, solver):
@@ -51,3 +56,97 @@ def test_a_variable_beyond_memory_or_indices_is_refused_before_it_is_made():
         require_vectors(Layout(MPI.COMM_SELF, 2**29, 3), count=10**6)
     with pytest.raises(InputError, match="use fewer rows"):
         require_vectors(Layout(MPI.COMM_SELF, 2**40, 2**20))
+
+
+CONFIG = {
+    "objective": {"name": "rosenbrock"},
+    "stop": {"iterations": 2},
+    "output": {"pictures": False},
+}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["SD", "SD-", "sd"],
+        ["SD", "SD-", "SD-2", "SD 2"],
+        ["λ", "μ"],
+        ["-..", "+"],
+        ["config.toml", "checkpoint"],
+        ["m" * 300, "m" * 301],
+    ],
+)
+def test_any_labels_get_folders_of_their_own(labels, tmp_path):
+    folders = method_folders(labels)
+    assert len({name.lower() for name in folders.values()}) == len(labels)
+    for name in folders.values():
+        assert name
+        assert (tmp_path / name).parent == (tmp_path / name).resolve().parent
+        assert name not in ("config.toml", "checkpoint", ".", "..")
+
+
+def test_methods_whose_labels_look_alike_are_compared(tmp_path):
+    methods = [{"label": "λ"}, {"label": "SD"}, {"label": "SD-"}]
+    results = compare({**CONFIG, "method": methods}, tmp_path / "all", comm=MPI.COMM_SELF)
+    assert list(results) == ["λ", "SD", "SD-"]
+    found = json.loads((tmp_path / "all" / "comparison.json").read_text())["methods"]
+    for row in found:
+        assert (tmp_path / "all" / row["folder"] / "result.json").exists()
+    assert not (tmp_path / "all" / "result.json").exists()
+
+
+POINTS = np.random.default_rng(0).standard_normal((20, 3))
+LABELS = np.arange(20) % 3
+
+
+def config(folder, iterations):
+    return {
+        "data": {"path": str(folder / "points.npy"), "labels": str(folder / "labels.npy")},
+        "objective": {"name": "elastic-embedding", "perplexity": 4},
+        "stop": {"iterations": iterations, "decrease": 0.0},
+        "output": {"pictures": False},
+    }
+
+
+def saved(folder, labels=LABELS):
+    folder.mkdir()
+    np.save(folder / "points.npy", POINTS)
+    np.save(folder / "labels.npy", labels)
+    return folder
+
+
+def test_data_and_labels_may_move(tmp_path):
+    here, there = saved(tmp_path / "here"), saved(tmp_path / "there")
+    thalweg.run(config(here, 2), tmp_path / "run", comm=MPI.COMM_SELF)
+    moved = config(there, 4)
+    result = thalweg.run(moved, tmp_path / "run", resume=True, comm=MPI.COMM_SELF)
+    assert result.iterations == 4
+    assert len(result.trace) == 5
+
+
+FAILING = """
+import sys
+from thalweg.workbench.command.main import main
+from thalweg.driver import loop
+from thalweg.parallel import MPI
+
+record = loop._Run._record
+
+def fail_on_rank_one(self, state):
+    record(self, state)
+    if MPI.COMM_WORLD.rank == 1 and self.at.iteration == 2:
+        raise RuntimeError("a cosmic ray")
+
+loop._Run._record = fail_on_rank_one
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_rank_that_raises_ends_the_run_with_its_number_and_traceback(tmp_path, mpirun):
+    (tmp_path / "fail.py").write_text(FAILING)
+    (tmp_path / "c.toml").write_text('[objective]\nname = "rosenbrock"\n')
+    done = mpirun(3, [sys.executable, "fail.py", "run", "c.toml", "--out", "out"], cwd=tmp_path)
+    assert done.returncode not in (0, -9)
+    assert "rank 1 of 3 failed" in done.stderr
+    assert "RuntimeError: a cosmic ray" in done.stderr
+    assert not (tmp_path / "out" / "result.json").exists()
