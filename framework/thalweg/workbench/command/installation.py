@@ -11,20 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.errors import InputError, PluginError, suggestion
-from thalweg.plugins import (
-    CommandParser,
-    DataSpec,
-    FormatSpec,
-    Option,
-    Provider,
-    Spec,
-    plugins,
-)
+from thalweg.plugins import CommandParser, Option, Spec, plugins
 from thalweg.plugins.specs import KINDS
 from thalweg.workbench.doctor import Finding, examine, find_mpirun
-
-#: Specs of each kind, with who provides them.
-Specs = dict[type[Spec], list[tuple[Spec, str]]]
 
 #: Options of each section.
 Sections = Mapping[str, tuple[Option, ...]]
@@ -42,15 +31,14 @@ def list_command(argv: list[str]) -> int:
     parser.add_argument("name", metavar="NAME", nargs="?", help=text)
     parser.add_argument("--json", action="store_true", help="print the same as JSON")
     arguments = parser.parse_args(argv)
-    broken = list(plugins().broken)
     specs, sections = _listing(arguments.name)
     if arguments.json:
-        print(json.dumps(_described_listing(specs, sections, broken), indent=2))
+        print(json.dumps(_described_listing(specs, sections), indent=2))
     elif arguments.name is None:
-        _show_all(specs, sections, broken)
+        _show_all(specs, sections)
     else:
-        for spec, provider in (pair for pairs in specs.values() for pair in pairs):
-            print(f"{spec.owner} of {provider}: {spec.summary}")
+        for spec in specs:
+            print(f"{spec.owner} of {_distribution(spec)}: {spec.summary}")
             _show_options(spec.declared_options)
         for section, options in sections.items():
             print(f"section [{section}]:")
@@ -58,7 +46,7 @@ def list_command(argv: list[str]) -> int:
     return 0
 
 
-def _listing(name: str | None) -> tuple[Specs, Sections]:
+def _listing(name: str | None) -> tuple[list[Spec], Sections]:
     """Specs, those of the framework included, and sections of a configuration, or those of a name.
 
     A section has the options that every configuration may have.
@@ -66,56 +54,43 @@ def _listing(name: str | None) -> tuple[Specs, Sections]:
     from thalweg.workbench.config import FIXED
     from thalweg.workbench.readers import data_options, formats, named_sets
 
-    known = plugins()
-    core: dict[type[Spec], tuple[Spec, ...]] = {
-        DataSpec: named_sets.CORE, FormatSpec: formats.CORE
-    }  # fmt: skip
-    specs: Specs = {}
-    for kind in KINDS:
-        pairs = [(spec, known.provider(spec).distribution) for spec in known.specs(kind)]
-        own = sorted(core.get(kind, ()), key=lambda spec: spec.name)
-        specs[kind] = [*((spec, "thalweg") for spec in own), *pairs]
+    specs: list[Spec] = sorted((*named_sets.CORE, *formats.CORE), key=lambda spec: spec.name)
+    specs += [spec for kind in KINDS for spec in plugins().specs(kind)]
     sections = {"data": tuple(data_options()), **FIXED}
     if name is None:
         return specs, sections
     folded = _folded(name.partition(":")[0])
-    shown = {
-        kind: [pair for pair in pairs if folded in map(_folded, (pair[0].name, *pair[0].aliases))]
-        for kind, pairs in specs.items()
-    }
+    shown = [spec for spec in specs if folded in map(_folded, (spec.name, *spec.aliases))]
     named = {key: options for key, options in sections.items() if key == name.strip("[]")}
-    if not any(shown.values()) and not named:
-        names = [spec.shown_name for pairs in specs.values() for spec, _ in pairs]
-        raise InputError(f"nothing is called '{name}'{suggestion(name, [*names, *sections])}")
+    if not shown and not named:
+        names = [*(spec.shown_name for spec in specs), *sections]
+        raise InputError(f"nothing is called '{name}'{suggestion(name, names)}")
     return shown, named
 
 
-def _described_listing(specs: Specs, sections: Sections, broken: list[Provider]) -> dict[str, Any]:
-    """What is listed, for JSON; what cannot be loaded joins what is broken, without options."""
+def _distribution(spec: Spec) -> str:
+    return "thalweg" if spec.provider is None else spec.provider.distribution
 
-    def options(spec: Spec) -> tuple[Option, ...]:
+
+def _described_listing(specs: list[Spec], sections: Sections) -> dict[str, Any]:
+    """What is listed, for JSON; what cannot be loaded joins what is broken, without options."""
+    broken = list(plugins().broken)
+
+    def described(spec: Spec) -> dict[str, Any]:
+        facts = {"name": spec.shown_name, "summary": spec.summary, "provider": _distribution(spec)}
         try:
-            return spec.declared_options
+            return {**facts, "options": [*map(_described, spec.declared_options)]}
         except PluginError as error:
             assert spec.provider is not None
             broken.append(dataclasses.replace(spec.provider, error=str(error)))
-            return ()
+            return {**facts, "options": []}
 
     listing: dict[str, Any] = {
-        f"{kind.kind}s".replace(" ", "_"): [
-            {
-                "name": spec.shown_name,
-                "summary": spec.summary,
-                "provider": provider,
-                "options": [_described(option) for option in options(spec)],
-            }
-            for spec, provider in pairs
-        ]
-        for kind, pairs in specs.items()
+        f"{kind.kind}s".replace(" ", "_"): [described(s) for s in specs if isinstance(s, kind)]
+        for kind in KINDS
     }
     listing["sections"] = [
-        {"name": name, "options": [_described(option) for option in options]}
-        for name, options in sections.items()
+        {"name": name, "options": [*map(_described, options)]} for name, options in sections.items()
     ]
     listing["broken"] = [
         {"name": b.name, "provider": b.distribution, "error": b.error} for b in broken
@@ -131,23 +106,22 @@ def _described(option: Option) -> dict[str, Any]:
     return facts
 
 
-def _show_all(specs: Specs, sections: Sections, broken: list[Provider]) -> None:
-    for kind, pairs in specs.items():
-        if not pairs:
-            continue
-        width = max(len(spec.shown_name) for spec, _ in pairs)
-        of = ""
-        for spec, provider in pairs:
+def _show_all(specs: list[Spec], sections: Sections) -> None:
+    for kind in KINDS:
+        of_kind = [spec for spec in specs if isinstance(spec, kind)]
+        width = max((len(spec.shown_name) for spec in of_kind), default=0)
+        title = ""
+        for spec in of_kind:
             plugin = "" if spec.provider is None else f" of {spec.provider.name}"
-            if plugin != of or spec is pairs[0][0]:
-                print(f"{kind.kind}s{plugin}:")
-            of = plugin
-            by = "" if provider == "thalweg" else f"  [{provider}]"
+            if title != (title := f"{kind.kind}s{plugin}:"):
+                print(title)
+            by = "" if _distribution(spec) == "thalweg" else f"  [{_distribution(spec)}]"
             print(f"  {spec.shown_name:<{width}}  {spec.summary}{by}")
-        print()
+        if of_kind:
+            print()
     print(f"sections of a configuration:\n  {', '.join(sections)}\n")
-    for one in broken:
-        print(f"not loaded: {one}: {one.error}")
+    for broken in plugins().broken:
+        print(f"not loaded: {broken}: {broken.error}")
     print("thalweg list NAME shows the options of one of them, or of a section.")
 
 
