@@ -186,17 +186,14 @@ def cpu_quota(root: Path = Path("/sys/fs/cgroup")) -> float:
 
     Read from the control groups of Linux, version 2 or 1, as mounted at ``root``.
     """
-    try:
-        quota, period = (root / "cpu.max").read_text().split()
-    except (OSError, ValueError):
+    for names in (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")):
         try:
-            quota = (root / "cpu/cpu.cfs_quota_us").read_text().strip()
-            period = (root / "cpu/cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return float("inf")
-    if not quota.isdigit() or not period.isdigit() or int(period) == 0:
-        return float("inf")  # "max", or -1 in version 1
-    return int(quota) / int(period)
+            quota, period = " ".join((root / name).read_text() for name in names).split()
+        except (OSError, ValueError):
+            continue
+        limited = quota.isdigit() and int(period) > 0  # not "max", nor -1
+        return int(quota) / int(period) if limited else float("inf")
+    return float("inf")
 
 
 def _launched_here() -> int:
