@@ -87,16 +87,15 @@ def compared(
         Whether lower is better.
     deviation : float, optional
         Published deviation of the ten random starts of which ``published`` is the mean.
-        Equal are then means within one standard error of their difference, and different
-        ones beyond two.
+        Different are then means beyond two standard errors of their difference.
     starts : int
         Of how many random starts ``ours`` is the mean.
 
     Returns
     -------
     str
-        ``CUT`` where ours is worse by between one and two standard errors, which so few
-        starts do not decide.
+        ``CUT`` where ours is worse by between one and two standard errors of fewer starts than
+        were published.
     """
     gain = (float(published) - ours) * (1 if lower else -1)
     rounding = min(ROUNDING, 0.5 * 10.0 ** -len(published.partition(".")[2])) + 1e-9
@@ -104,7 +103,7 @@ def compared(
     if abs(gain) <= max(rounding, error):
         return REPRODUCED
     if abs(gain) <= 2 * error:
-        return REPRODUCED if gain > 0 else CUT
+        return REPRODUCED if gain > 0 or starts >= PUBLISHED_STARTS else CUT
     return BETTER if gain > 0 else NOT
 
 

@@ -23,7 +23,8 @@ the records `hpc/results/*.json`: every figure of ours is read from them, and so
 that figures decide.
 
 - *{reproduced}*: within the rounding of the published figure (at most 0.05) or, where that is a
-  mean of random starts, within a standard error; for a statement: the record confirms it.
+  mean of random starts, within two standard errors of the difference; for a statement: the record
+  confirms it.
 - *{better}*: beyond that, on the side that is wanted. Seconds do not count, since the machines
   are years apart: they are printed beside each other.
 - *{not_reproduced}*: beyond that, on the other side, or two standard errors; the reason stands
