@@ -1,7 +1,6 @@
 """Sphinx's configuration: pages are collected from where they live in the repository.
 
-The project's README, the guides (the README of each plugin and engine), the pictures of
-recorded results and the public names of every layer become pages in ``_pages``, which is
+READMEs, recorded results and the public names of every layer become pages in ``_pages``, which is
 written anew at each build.  Nothing is fetched from the network.
 """
 
@@ -21,8 +20,6 @@ ROOT = HERE.parents[1]
 PAGES = HERE / "_pages"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
-METADATA_REQUESTS = ("fit", "partial_fit", "predict", "score", "transform", "inverse_transform")
-
 project = "thalweg"
 release = PROJECT["project"]["version"]
 extensions = [
@@ -39,7 +36,7 @@ add_module_names = False
 autodoc_member_order = "groupwise"
 # What scikit-learn adds to estimators refers to labels of its own pages.
 autodoc_default_options = {
-    "exclude-members": ", ".join(f"set_{name}_request" for name in METADATA_REQUESTS)
+    "exclude-members": "set_fit_request, set_predict_request, set_transform_request"
 }
 napoleon_google_docstring = False
 # Links of the READMEs to files that are not pages, and types of packages that are not indexed.
@@ -61,13 +58,10 @@ def _figure_of(block: Any, variables: dict[str, Any], gallery: dict[str, Any]) -
 
 
 sphinx_gallery_conf = {
-    "examples_dirs": "examples",
-    "gallery_dirs": "_examples",
-    "image_scrapers": (_figure_of,),
-    "within_subsection_order": "FileNameSortKey",
-    "show_signature": False,
+    "examples_dirs": "examples", "gallery_dirs": "_examples", "image_scrapers": (_figure_of,),
+    "within_subsection_order": "FileNameSortKey", "show_signature": False,
     "abort_on_example_error": True,
-}
+}  # fmt: skip
 
 #: Packages whose ``__all__`` is public.
 MODULES = (
