@@ -18,7 +18,6 @@ from thalweg_embedding.affinities.distances import (
     OTHERS,
     SparseDataset,
     measured_together,
-    merged,
     nearest_among,
     squared_distances_of,
 )
@@ -39,7 +38,7 @@ STARTS = 5
 #: Known points that a place of the map is a mean of.
 AVERAGED = 10
 
-#: New points whose distances to all known ones are held at once.
+#: New points that are placed at once.
 BATCH = 512
 
 
@@ -99,7 +98,8 @@ class PlacedMap:
         """
         indices, squared = self._neighbors(new)
         places = np.empty((len(indices), self.places.shape[1]))
-        for part in _batches(len(indices)):
+        for first in range(0, len(indices), BATCH):
+            part = slice(first, first + BATCH)
             places[part] = self._place(indices[part], squared[part])
         return places
 
@@ -153,12 +153,8 @@ class PlacedMap:
             new = new.toarray()
         asking = dataset_of(new, None)
         known, asking = measured_together(metric, [known, asking], known.layout.comm)
-        if isinstance(known, SparseDataset):
-            indices, squared = nearest_among(known, asking, k, False)
-        elif metric in ("euclidean", *ANGULAR):
-            indices, squared = nearest_rows(known, asking.values, k)
-        else:
-            indices, squared = nearest_among(known, asking, k, False, metric)
+        measure = "euclidean" if metric in ANGULAR else metric
+        indices, squared = nearest_among(known, asking, k, False, measure)
         return indices, squared_distances_of(squared, metric)
 
     def points_at(self, places: np.ndarray) -> np.ndarray:
@@ -168,15 +164,11 @@ class PlacedMap:
         nearest in the map, and a perplexity of a third of these.
         """
         k = min(AVERAGED, len(self.places))
-        near = np.zeros((len(places), k), dtype=np.int64)
-        weights = np.zeros((len(places), k))
-        for part in _batches(len(places)):
-            indices, squared = _nearest(self.places, places[part], k)
-            order = np.argsort(squared, axis=1, kind="stable")[:, :k]
-            near[part] = np.take_along_axis(indices, order, 1)
-            squared = np.take_along_axis(squared, order, 1)
-            weights[part] = entropic_rows(squared, max(1.01, k / 3.0)) if k > 1 else 1.0
-            weights[part][squared[:, 0] == 0.0] = np.eye(1, k)[0]
+        near, squared = nearest_among(
+            dataset_of(self.places, None), dataset_of(places, None), k, False
+        )
+        weights = entropic_rows(squared, max(1.01, k / 3.0)) if k > 1 else np.ones(near.shape)
+        weights[squared[:, 0] == 0.0] = np.eye(1, k)[0]
         known = dataset_of(self.points, self.layout)
         points = np.zeros((len(places), known.layout.columns))
         for block in Ring(known.layout).blocks(known.values):
@@ -256,32 +248,3 @@ def _nearest_given(distances: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
     squared = np.asarray(distances, dtype=float) ** 2
     near = np.argsort(squared, axis=1, kind="stable")[:, :k]
     return near, np.take_along_axis(squared, near, 1)
-
-
-def _batches(count: int) -> list[slice]:
-    return [slice(first, first + BATCH) for first in range(0, count, BATCH)]
-
-
-def nearest_rows(known: Dataset, new: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the k nearest known points of each of this rank's new ones.  Collective.
-
-    With exact squared distances, in ascending order.
-    """
-    indices = np.zeros((len(new), 0), dtype=np.int64)
-    squared = np.zeros((len(new), 0))
-    for block in Ring(known.layout).blocks(known.values):
-        rows = block.arrays[0].astype(float)
-        parts = [_nearest(rows, new[part].astype(float), k) for part in _batches(len(new))]
-        parts = [(near + block.start, distances) for near, distances in parts]
-        indices, squared = merged(indices, squared, parts, k)
-    return indices, squared
-
-
-def _nearest(known: np.ndarray, new: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the k nearest known points of each new one, and exact squared distances."""
-    rough = (known * known).sum(axis=1) - 2.0 * new @ known.T
-    # Products cancel for close points: some more candidates than needed, by differences.
-    margin = min(len(known), k + 8)
-    near = np.argpartition(rough, max(margin - 1, 0), axis=1)[:, :margin] if margin else rough
-    near = near.astype(np.int64)
-    return near, ((known[near] - new[:, None, :]) ** 2).sum(axis=2)

@@ -41,10 +41,10 @@ ALIASES = {
 }
 OTHERS = ("braycurtis", "canberra", "chebyshev", "cityblock", "hamming", "jaccard", "sqeuclidean")
 
-#: Entries of a block of distances that is held at once.
-BLOCK = 2**22
+#: Entries of a block of distances that is held at once, and most of its rows.
+BLOCK, MAX_ROWS = 2**22, 512
 
-#: Candidates among sparse rows beyond those asked for, since products of close rows cancel.
+#: Candidates by Euclidean distance beyond those asked for, since products of close rows cancel.
 SPARE = 8
 
 #: Rounding of given distances, as a share of the largest: what cancels in squares of single
@@ -204,14 +204,16 @@ def nearest_among(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The k nearest known rows of each of this rank's asking rows, by all distances.  Collective.
 
-    ``same``: whether both are the same rows, of which none is its own neighbor.
+    In ascending order, with squared distances.  ``same``: whether both are the same rows, of which
+    none is its own neighbor.
     """
     comm, own = known.layout.comm, asking.layout
     indices = np.zeros((own.local_rows, 0), dtype=np.int64)
     squared = np.zeros((own.local_rows, 0))
     for start, block in _blocks(known):
+        norms = _squares(block) if metric == "euclidean" else None
         parts = [
-            _nearest_in(block, start, part, first, k, own.start if same else None, metric)
+            _nearest_in(block, norms, start, part, first, k, own.start if same else None, metric)
             for first, part in _parts(asking, block.shape[0])
         ]
         indices, squared = merged(indices, squared, parts, k)
@@ -237,7 +239,7 @@ def _blocks(known: Dataset):  # type: ignore[no-untyped-def]
     layout = known.layout
     if not isinstance(known, SparseDataset):
         for block in Ring(layout).blocks(np.asarray(known.values)):
-            yield block.start, block.arrays[0]
+            yield block.start, np.asarray(block.arrays[0], dtype=float)
         return
     for rank in range(layout.comm.size):
         yield int(layout.starts[rank]), layout.comm.bcast(known.sparse, root=rank)
@@ -245,36 +247,44 @@ def _blocks(known: Dataset):  # type: ignore[no-untyped-def]
 
 def _parts(asking: Dataset, columns: int):  # type: ignore[no-untyped-def]
     rows = asking.sparse if isinstance(asking, SparseDataset) else np.asarray(asking.values)
-    size = max(1, BLOCK // max(1, columns))
+    size = min(MAX_ROWS, max(1, BLOCK // max(1, columns)))
     return [(first, rows[first : first + size]) for first in range(0, rows.shape[0], size)]
 
 
-def _nearest_in(block, start, part, first, k, own_start, metric):  # type: ignore[no-untyped-def]
+def _nearest_in(block, norms, start, part, first, k, own_start, metric):  # type: ignore[no-untyped-def]
     """Nearest rows of a block for some asking rows: global numbers and squared distances."""
-    if scipy.sparse.issparse(block):
-        norms = np.asarray(block.multiply(block).sum(axis=1)).ravel()
-        own = np.asarray(part.multiply(part).sum(axis=1)).ravel()
-        squared = norms - 2.0 * (part @ block.T).toarray() + own[:, None]
-        np.maximum(squared, 0.0, out=squared)
-        more = SPARE
+    sparse, euclidean = scipy.sparse.issparse(block), norms is not None
+    if not sparse:
+        part = np.asarray(part, dtype=float)
+    if euclidean:
+        products = part @ block.T
+        products = products.toarray() if sparse else products
+        squared = norms - 2.0 * products + _squares(part)[:, None]
     else:
-        squared = cdist(np.asarray(part, dtype=float), np.asarray(block, dtype=float), metric)
-        squared *= squared
-        more = 0
+        squared = cdist(part, block, metric) ** 2
     if own_start is not None:
         rows = np.arange(len(squared))
         columns = own_start + first + rows - start
         inside = (columns >= 0) & (columns < squared.shape[1])
         squared[rows[inside], columns[inside]] = np.inf
-    count = min(k + more, squared.shape[1])
-    near = np.argsort(squared, axis=1, kind="stable")[:, :count]
+    count = min(k + SPARE * euclidean, squared.shape[1])
+    if euclidean and not sparse and count:
+        near = np.argpartition(squared, count - 1, axis=1)[:, :count]
+    else:
+        near = np.argsort(squared, axis=1, kind="stable")[:, :count]
     distances = np.take_along_axis(squared, near, 1)
-    if more:
-        rows = np.repeat(np.arange(len(near)), count)
-        differences = part[rows] - block[near.ravel()]
-        exact = np.asarray(differences.multiply(differences).sum(axis=1)).reshape(near.shape)
-        distances = np.where(np.isinf(distances), np.inf, exact)
+    if euclidean:  # products of close rows cancel
+        differences = part[np.repeat(np.arange(len(near)), count)] - block[near.ravel()]
+        distances[...] = np.where(
+            np.isinf(distances), np.inf, _squares(differences).reshape(near.shape)
+        )
     return start + near.astype(np.int64), distances
+
+
+def _squares(rows: Any) -> np.ndarray:
+    """Squared lengths of dense or sparse rows."""
+    squares = rows.multiply(rows) if scipy.sparse.issparse(rows) else rows * rows
+    return np.asarray(squares.sum(axis=1)).ravel()
 
 
 def _precomputed(dataset: Dataset, k: int) -> tuple[np.ndarray, np.ndarray]:

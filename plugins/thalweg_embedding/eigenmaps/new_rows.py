@@ -9,9 +9,10 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, max_over_ranks, raise_on_all_ranks, rows_at
+from thalweg_embedding.affinities.distances import nearest_among
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.eigenmaps.neighbor_graph import BLOCK, barycentric_weights
-from thalweg_embedding.new_points import dataset_of, interpolation, nearest_rows
+from thalweg_embedding.new_points import dataset_of, interpolation
 
 #: 1 - lambda/D below which the mean of neighbors does not tell the place of a point.
 LEAST_GAP = 0.01
@@ -60,7 +61,8 @@ class ExtendedMap:
                     )
             return self._extended(new @ self.places / degrees, degrees)
         known = dataset_of(self.points, self.layout)
-        indices, squared = nearest_rows(known, new, min(len(self.places), max(3, self.n_neighbors)))
+        neighbors = min(len(self.places), max(3, self.n_neighbors))
+        indices, squared = nearest_among(known, dataset_of(new, None), neighbors, False)
         places = np.empty((len(new), self.places.shape[1]))
         k = min(self.n_neighbors, len(self.places))
         step = max(1, BLOCK // (k * (k + new.shape[1])))
