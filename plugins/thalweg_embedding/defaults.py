@@ -47,10 +47,6 @@ STAGE_ITERATIONS = 16
 #: The last factors of lambda: many small stages let maps grow without tearing.
 LATE_STAGES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
-#: Points up to which maps of t-SNE go through the late stages twice, which raises recall on seven
-#: of ten sets (notes, "Stages").
-TWICE_ROWS = 5_000
-
 #: Points from which a step may be longer than one map unit: it grows as the side of a map does,
 #: with the square root of the number of points.  No other limit was better on the whole (notes,
 #: "The limit on steps").  Fitted to those sets; it also ends the late stages.

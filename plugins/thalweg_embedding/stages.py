@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from thalweg_embedding import defaults
-from thalweg_embedding.families import T_SNE, Family
+from thalweg_embedding.families import Family
 
 
 def exaggerated_stages(
@@ -17,9 +17,6 @@ def exaggerated_stages(
     0.8, 0.9 and 1: for 12, 1/12, 1/4.9, 1/2 and those.  Near 1 a map grows most, and its
     neighborhoods order themselves if it grows slowly.  Maps of more points gain nothing by that,
     and have factors at most twice the one before: 1/12, 1/6.45, 1/3.46, 1/1.86 and 1.
-
-    t-SNE with one degree of freedom and 1,000 to 5,000 points goes through the stages from 1/2 to 1
-    twice: the map shrinks and grows again, in better order.
 
     None asks for 12 where E- is a logarithm and the points are many, else for no stages: small
     maps, and those of the elastic embedding, unfold as well without.  ``unfold_first``: stages
@@ -35,5 +32,4 @@ def exaggerated_stages(
     if not late:
         return ()
     count = max(1, math.ceil(math.log(late[0] / first, ratio) - 1e-9))
-    again = late if family is T_SNE and defaults.MANY_ROWS <= rows <= defaults.TWICE_ROWS else ()
-    return (*(first * (late[0] / first) ** (i / count) for i in range(count)), *late, *again)
+    return (*(first * (late[0] / first) ** (i / count) for i in range(count)), *late)
