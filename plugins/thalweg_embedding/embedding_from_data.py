@@ -31,7 +31,6 @@ from thalweg_embedding.pairs.pair_sum import CombinedPairs
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 from thalweg_embedding.plugin import STOP
 from thalweg_embedding.repulsive_weights import repulsive_weights
-from thalweg_embedding.stages import exaggerated_stages
 from thalweg_embedding.start import Start, check_dimensions, eigenvectors, principal_components
 
 
@@ -144,9 +143,7 @@ class _Embedding:
             edges = weights * affinities.total
             of_edges = attractive_sum(layout, family.repulsion, edges, places=places)
             repulsion, lambda_ = CombinedPairs(repulsion, of_edges, (1.0, -1.0)), 1.0
-        stages = exaggerated_stages(
-            family, layout.rows, options.exaggeration, unfold_first=densities is not None
-        )
+        stages = family.stages(layout.rows, options.exaggeration, densities is not None)
         return PairwiseEmbedding(
             layout,
             weights,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -10,6 +11,7 @@ import scipy.optimize
 
 from thalweg.errors import InputError
 from thalweg.plugins import Help
+from thalweg_embedding import defaults
 from thalweg_embedding.pairs.functions import DISTANCE, GAUSSIAN, LOGARITHM, STUDENT, PairFunction
 from thalweg_embedding.pairs.parametric import cross_entropy_functions, student_functions
 
@@ -61,6 +63,31 @@ class Family:
     def staged(self) -> bool:
         """Whether runs begin with principal components and exaggeration."""
         return self.normalized if self.bounded is None else self.bounded
+
+    def stages(
+        self, rows: int, exaggeration: float | None, unfold_first: bool = False
+    ) -> tuple[float, ...]:
+        """Factors of lambda that a run passes through, from 1/exaggeration to 1.
+
+        Up to 15,000 points each is at most three times the one before until 1/2, then come 0.6,
+        0.7, 0.8, 0.9 and 1: for 12, 1/12, 1/4.9, 1/2 and those.  Near 1 a map grows most, and its
+        neighborhoods order themselves if it grows slowly.  Maps of more points gain nothing by
+        that, and have factors at most twice the one before: 1/12, 1/6.45, 1/3.46, 1/1.86 and 1.
+
+        None asks for 12 where E- is a logarithm and the points are many, else for no stages: small
+        maps, and those of the elastic embedding, unfold as well without.  ``unfold_first``: stages
+        are wanted in any case.
+        """
+        if exaggeration is None:
+            exaggerated = unfold_first or (self.staged and rows >= defaults.MANY_ROWS)
+            exaggeration = defaults.EXAGGERATION if exaggerated else 1.0
+        first, few = 1.0 / exaggeration, rows <= defaults.ROWS_PER_STEP
+        late = [f for f in (defaults.LATE_STAGES if few else (1.0,)) if f > first]
+        if not late:
+            return ()
+        growth = late[0] / first
+        count = max(1, math.ceil(math.log(growth, 3.0 if few else 2.0) - 1e-9))
+        return (*(first * growth ** (i / count) for i in range(count)), *late)
 
 
 ELASTIC_EMBEDDING = Family("elastic-embedding", DISTANCE, GAUSSIAN, normalized=False)

@@ -103,7 +103,7 @@ class RepulsionOptions:
     Repulsive weights count where E- is no logarithm; ``"complement"`` is (1 - mu)/M for affinities
     mu <= 1 that sum to M: with lambda = 1, then the default, E is a cross-entropy over all pairs
     divided by M.  See :func:`~thalweg_embedding.pairs.choice.repulsive_sum`, and for the stages of
-    exaggeration :func:`~thalweg_embedding.stages.exaggerated_stages`.
+    exaggeration :meth:`~thalweg_embedding.families.Family.stages`.
     """
 
     lambda_: Annotated[

@@ -216,22 +216,16 @@ def nearest_among(
             _nearest_in(block, norms, start, part, first, k, own.start if same else None, metric)
             for first, part in _parts(asking, block.shape[0])
         ]
-        indices, squared = merged(indices, squared, parts, k)
+        if parts:
+            others, distances = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+            indices, squared = np.hstack([indices, others]), np.hstack([squared, distances])
+        order = np.lexsort((indices, squared), axis=1)[:, :k]
+        indices = np.take_along_axis(indices, order, 1)
+        squared = np.take_along_axis(squared, order, 1)
     with raise_on_all_ranks(comm):
         if not np.isfinite(squared).all():
             raise InputError(f"some distances by metric '{metric}' are not finite")
     return indices, squared
-
-
-def merged(
-    indices: np.ndarray, squared: np.ndarray, parts: Sequence[tuple[np.ndarray, np.ndarray]], k: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The k nearest of those known and of others, which come for one part of the rows at a time."""
-    if parts:
-        others, distances = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        indices, squared = np.hstack([indices, others]), np.hstack([squared, distances])
-    order = np.lexsort((indices, squared), axis=1)[:, :k]
-    return np.take_along_axis(indices, order, 1), np.take_along_axis(squared, order, 1)
 
 
 def _blocks(known: Dataset):  # type: ignore[no-untyped-def]
@@ -275,9 +269,8 @@ def _nearest_in(block, norms, start, part, first, k, own_start, metric):  # type
     distances = np.take_along_axis(squared, near, 1)
     if euclidean:  # products of close rows cancel
         differences = part[np.repeat(np.arange(len(near)), count)] - block[near.ravel()]
-        distances[...] = np.where(
-            np.isinf(distances), np.inf, _squares(differences).reshape(near.shape)
-        )
+        exact = _squares(differences).reshape(near.shape)
+        distances = np.where(np.isinf(distances), np.inf, exact)
     return start + near.astype(np.int64), distances
 
 

@@ -22,23 +22,22 @@ from thalweg_embedding.families import (
 )
 from thalweg_embedding.memory_estimate import memory_per_rank
 from thalweg_embedding.objectives import t_sne
-from thalweg_embedding.stages import exaggerated_stages
 
 
 def test_only_many_points_under_a_logarithm_are_exaggerated():
-    factors = exaggerated_stages(T_SNE, MANY_ROWS, None)
+    factors = T_SNE.stages(MANY_ROWS, None)
     late = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     assert factors == pytest.approx((1 / 12, 1 / 4.899, *late), rel=1e-3)
     for others in (largevis(), SYMMETRIC_SNE, student_sne(0.0)):
-        assert exaggerated_stages(others, MANY_ROWS, None) == factors
-    assert exaggerated_stages(T_SNE, 10, 4.0) == (0.25, *late)
-    assert exaggerated_stages(T_SNE, 10, 2.0) == late
-    assert exaggerated_stages(T_SNE, 10, 1.6) == (0.625, *late[2:])
-    factors = exaggerated_stages(T_SNE, 20_000, None)
+        assert others.stages(MANY_ROWS, None) == factors
+    assert T_SNE.stages(10, 4.0) == (0.25, *late)
+    assert T_SNE.stages(10, 2.0) == late
+    assert T_SNE.stages(10, 1.6) == (0.625, *late[2:])
+    factors = T_SNE.stages(20_000, None)
     assert factors == pytest.approx((1 / 12, 1 / 6.447, 1 / 3.464, 1 / 1.861, 1.0), rel=1e-3)
-    assert exaggerated_stages(T_SNE, 10, 1.0) == ()
-    assert exaggerated_stages(T_SNE, MANY_ROWS - 1, None) == ()
-    assert exaggerated_stages(ELASTIC_EMBEDDING, 10 * MANY_ROWS, None) == ()
+    assert T_SNE.stages(10, 1.0) == ()
+    assert T_SNE.stages(MANY_ROWS - 1, None) == ()
+    assert ELASTIC_EMBEDDING.stages(10 * MANY_ROWS, None) == ()
 
 
 def test_a_map_whose_affinities_fall_apart_has_a_minimum():
