@@ -1,8 +1,7 @@
 """Compiled loops over the active secants: squared lengths of images, and Laplacian products.
 
-Each comes in threads and without: for small sets starting threads costs more than
-the loop.  Both give the same bits, since every secant and every point is done by one
-thread alone.
+Small sets are done without threads, whose start costs more than the loop.  That gives the same
+bits, since every secant and every point is done by one thread alone.
 """
 
 from __future__ import annotations
@@ -46,30 +45,16 @@ def laplacian_row(images, i, offsets, first, others, secants, weights, out):  # 
 _laplacian_row = laplacian_row.dispatcher
 
 
-@kernel()
-def lengths_alone(images, first, second, out):  # type: ignore[no-untyped-def]
-    """``out[k] = ||images[first[k]] - images[second[k]]||^2`` on one thread."""
-    for k in range(first.size):
-        out[k] = _squared_distance(images, first[k], second[k])
-
-
 @kernel(parallel=True)
-def lengths_threaded(images, first, second, out):  # type: ignore[no-untyped-def]
-    """As :func:`lengths_alone`, on all threads."""
+def write_lengths(images, first, second, out):  # type: ignore[no-untyped-def]
+    """``out[k] = ||images[first[k]] - images[second[k]]||^2``."""
     for k in numba.prange(first.size):
         out[k] = _squared_distance(images, first[k], second[k])
 
 
-@kernel()
-def laplacian_alone(images, first, offsets, others, secants, weights, out):  # type: ignore[no-untyped-def]
-    """This rank's rows of the Laplacian times the images, on one thread."""
-    for i in range(offsets.size - 1):
-        _laplacian_row(images, i, offsets, first, others, secants, weights, out)
-
-
 @kernel(parallel=True)
-def laplacian_threaded(images, first, offsets, others, secants, weights, out):  # type: ignore[no-untyped-def]
-    """As :func:`laplacian_alone`, on all threads."""
+def write_laplacian(images, first, offsets, others, secants, weights, out):  # type: ignore[no-untyped-def]
+    """This rank's rows of the Laplacian times the images."""
     for i in numba.prange(offsets.size - 1):
         _laplacian_row(images, i, offsets, first, others, secants, weights, out)
 
@@ -127,7 +112,7 @@ def image_lengths(images: np.ndarray, first: np.ndarray, second: np.ndarray) -> 
     """Squared lengths of the images of secants, shape ``first.shape``."""
     out = np.empty(first.size)
     small = first.size * images.shape[1] < SMALL
-    (lengths_alone if small else lengths_threaded)(images, first, second, out)
+    (write_lengths.alone if small else write_lengths)(images, first, second, out)
     return out
 
 
@@ -142,7 +127,7 @@ def laplacian_times(
     """Rows of the Laplacian of the secants, times the images."""
     out = np.empty((offsets.size - 1, images.shape[1]), dtype=images.dtype)
     small = others.size * images.shape[1] < SMALL
-    run = laplacian_alone if small else laplacian_threaded
+    run = write_laplacian.alone if small else write_laplacian
     run(images, first, offsets, others, secants, weights, out)
     return out
 

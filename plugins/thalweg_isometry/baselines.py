@@ -11,10 +11,11 @@ import scipy.linalg
 
 from thalweg.engines.secants import SecantSet
 from thalweg.interfaces import Objective
-from thalweg.parallel import Array, Ring, agreed, sum_large
+from thalweg.parallel import Array, agreed, sum_large
 from thalweg.plugins import Help
-from thalweg_isometry.active import ActiveSecants, counting
+from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.cutting_planes import Cuts
+from thalweg_isometry.objective import secant_tiles
 from thalweg_isometry.rounds import Verdict
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, S, SearchState
@@ -107,30 +108,14 @@ def secant_directions(secants: SecantSet, most_points: int) -> np.ndarray:
         images = active.images(np.eye(secants.dimension))
         matrix = active.adjoint_times(np.ones(len(active.lengths)), images)
     else:
-        matrix = _over_points(secants, most_points)
+        stride = -(-secants.n_points // most_points)
+        some = secants if stride == 1 else secants.subset(stride)
+        points = some.points[:].astype(float) - some.mean
+        product = np.zeros_like(points)
+        for rows, are_secants, lengths, others in secant_tiles(some, points):
+            weights = np.where(are_secants, 1.0 / lengths, 0.0)
+            product[rows] += weights.sum(axis=1)[:, None] * points[rows] - weights @ others
+        matrix = sum_large(secants.comm, points.T @ product)
     _, vectors = scipy.linalg.eigh(0.5 * (matrix + matrix.T))
     vectors = agreed(secants.comm, vectors)
     return np.ascontiguousarray(vectors[:, ::-1].T)
-
-
-def _over_points(secants: SecantSet, most_points: int) -> np.ndarray:
-    layout = secants.layout
-    stride = -(-layout.rows // most_points)
-    chosen = np.arange(layout.start, layout.stop) % stride == 0
-    points = secants.points[:].astype(float) - secants.mean
-    sizes = np.einsum("ij,ij->i", points, points)
-    numbers = np.arange(layout.start, layout.stop)
-    product = np.zeros_like(points)
-    arrays = (points, sizes, numbers, chosen)
-    for block in Ring(layout).blocks(*arrays):
-        others, other_sizes, other_numbers, other_chosen = block.arrays
-        here = np.flatnonzero(other_chosen)
-        mine = np.flatnonzero(chosen)
-        for first in range(0, len(mine), 512):
-            rows = mine[first : first + 512]
-            lengths = sizes[rows, None] + other_sizes[here] - 2.0 * points[rows] @ others[here].T
-            floor = 1e-14 * (sizes[rows, None] + other_sizes[here])
-            counts = counting(secants, numbers[rows], other_numbers[here]) & (lengths > floor)
-            weights = np.where(counts, 1.0 / np.where(counts, lengths, 1.0), 0.0)
-            product[rows] += weights.sum(axis=1)[:, None] * points[rows] - weights @ others[here]
-    return sum_large(secants.comm, points.T @ product)

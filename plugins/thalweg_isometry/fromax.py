@@ -23,6 +23,9 @@ from thalweg_isometry.normal_equations import InnerSolver, bounded_forms
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
+#: Iterations of an attempt after which both penalties are doubled.
+RAISE_AFTER = 100
+
 
 @dataclass(frozen=True, kw_only=True)
 class FroMaxState(SearchState):
@@ -43,10 +46,6 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
     smallest_subset: int = 800
     beta1: Annotated[float, Help("ADMM penalty of the constraint A(P) = q", above=0)] = 0.1
     beta2: Annotated[float, Help("ADMM penalty of the constraint Y = X^T", above=0)] = 0.1
-    dual_step: Annotated[float, Help("step of the multipliers", above=0)] = 1.0
-    raise_after: Annotated[
-        int, Help("iterations of an attempt after which both penalties are doubled", minimum=1)
-    ] = 100
     tolerance: Annotated[
         float, Help("half the squared Frobenius norm of P - X Y at which an attempt ends", above=0)
     ] = 1e-6
@@ -65,7 +64,7 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
     def inner(self, state: FroMaxState, active: ActiveSecants) -> tuple[FroMaxState, Inner]:
         """Some ADMM iterations; met as soon as the factor satisfies the bounds."""
         # The multipliers are not scaled, so that they hold for any penalties.
-        raised = 2.0 ** (state.attempt.iterations // self.raise_after)
+        raised = 2.0 ** (state.attempt.iterations // RAISE_AFTER)
         beta1, beta2 = raised * self.beta1, raised * self.beta2
         forms = bounded_forms(state, self.inner_solver)
         delta = self.aim * state.attempt.delta
@@ -87,8 +86,8 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
             x = np.linalg.solve(y @ y.T + ridge, (gamma.T + beta2 * y.T + p @ y.T).T).T
             y = np.linalg.solve(x.T @ x + ridge, x.T @ p - gamma + beta2 * x.T)
             x, y, product = agreed(active.comm, (x, y, x @ y))
-            multiplier = multiplier + self.dual_step * (beta1 * excess - multiplier)
-            gamma = gamma + self.dual_step * beta2 * (y - x.T)
+            multiplier = multiplier + (beta1 * excess - multiplier)
+            gamma = gamma + beta2 * (y - x.T)
             worst = active.largest(active.ratios(active.images(y)) - 1.0)
             state = self.approach(state, y, worst)
             norms = [float(np.linalg.norm(m)) for m in (p - product, p - before, p)]

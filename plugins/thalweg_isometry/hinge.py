@@ -10,13 +10,12 @@ directions on, moves the map no further than it must.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from thalweg import InputError
 from thalweg.parallel import agreed, any_over_ranks, min_over_ranks
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants, hinge, misses
@@ -24,6 +23,9 @@ from thalweg_isometry.descent import Pair, descend
 from thalweg_isometry.map_ranks import secant_moments
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
+
+#: Shares of delta at which the hinge sets in, tried in turn; curvature pairs of L-BFGS.
+MARGINS, PAIRS = (0.9, 0.98), 12
 
 #: Largest distortion of the cuts, over the wanted one, from which a thinner margin may help.
 NEARLY = 1.3
@@ -66,26 +68,16 @@ class HingeSearch(SecantSearch[HingeState]):
     """
 
     smallest_subset: int = 800
-    margins: Annotated[
-        Sequence[float],
-        Help("shares of delta at which the hinge sets in, tried in turn", above=0, below=1),
-    ] = (0.9, 0.98)
     max_evaluations: Annotated[int, Help("evaluations per margin", minimum=1)] = 400
-    memory: Annotated[int, Help("number of curvature pairs of L-BFGS", minimum=1)] = 12
 
     aim: ClassVar[float] = 0.9
     weighs: ClassVar[bool] = True
     limit_option: ClassVar[str] = "max_evaluations"
     state_type: ClassVar[type[Any]] = HingeState
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.margins:
-            raise InputError("option 'margins' must hold at least one number; give one below 1")
-
     def resized(self, state: HingeState, psi: np.ndarray, rank: int) -> np.ndarray:
         """A map of another rank; further rows lower the hinge over the cuts."""
-        theta = self.margins[0] * state.attempt.delta
+        theta = MARGINS[0] * state.attempt.delta
         while 0 < len(psi) < rank and state.count:
             row = lowering_row(state.active, psi, theta)
             if row is None:
@@ -144,7 +136,7 @@ class HingeSearch(SecantSearch[HingeState]):
     def inner(self, state: HingeState, active: ActiveSecants) -> tuple[HingeState, Inner]:
         """Descend to the target, or until that is out of reach; then thin the margin, or fail."""
         delta = state.attempt.delta
-        theta = self.margins[state.stage] * delta
+        theta = MARGINS[state.stage] * delta
         # Half-way between margin and target: unseen secants then mostly fit as well.
         goal = 0.5 * (theta + delta)
         least, at_once = self.max_evaluations, self.max_evaluations
@@ -171,7 +163,7 @@ class HingeSearch(SecantSearch[HingeState]):
             patience=2 * left,
             evaluations=min(round_left, left, at_once),
             pairs=state.pairs,
-            most_pairs=self.memory,
+            most_pairs=PAIRS,
             precondition=self._precondition(state),
             comm=active.comm,
         )
@@ -185,7 +177,7 @@ class HingeSearch(SecantSearch[HingeState]):
             stage, with_margin, in_round = stage + 1, 0, 0
             # On a subset a rank need only be known well enough to predict the next, and a
             # thinner margin makes up for little.
-            last = len(self.margins) if state.stride == 1 and done.measure < NEARLY * delta else 1
+            last = len(MARGINS) if state.stride == 1 and done.measure < NEARLY * delta else 1
             failed = stage >= last
         round_left = 0 if met or over else max(0, round_left - done.evaluations)
         state = replace(

@@ -42,7 +42,6 @@ class NileProSearch(SecantSearch[NileProState]):
     beta: Annotated[
         float | None, Help("penalty of q = A(Psi^T Psi); 200 over the number of secants", above=0)
     ] = None
-    gradient_steps: Annotated[int, Help("gradient steps per iteration", minimum=1)] = 1
     sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 50
     limit: Annotated[int, Help("ADMM iterations per attempt", minimum=1)] = 2000
 
@@ -69,8 +68,7 @@ class NileProSearch(SecantSearch[NileProState]):
             every = active.layout.gather_rows(beta * tau)
             q = tau - active.layout.local(onto_l1_ball(every)) / beta + 1.0
             before = psi
-            for _ in range(self.gradient_steps):
-                psi, images, ratios, last = _descend(active, last, psi, images, ratios, q + omega)
+            psi, images, ratios, last = _descend(active, last, psi, images, ratios, q + omega)
             omega = omega - (ratios - q)
             worst = active.largest(ratios - 1.0)
             state = self.approach(state, psi, worst)
@@ -87,8 +85,7 @@ class NileProSearch(SecantSearch[NileProState]):
         exhausted = state.attempt.iterations + used >= self.limit
         met = worst <= goal
         failed = exhausted and not met
-        counts = used, used * self.gradient_steps
-        return state, Inner(psi, met, failed, worst, *counts, capped=failed)
+        return state, Inner(psi, met, failed, worst, used, used, capped=failed)
 
 
 def _descend(

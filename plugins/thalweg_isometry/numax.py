@@ -32,6 +32,9 @@ from thalweg_isometry.search_state import Inner, SearchState
 #: is free, and where it is given.
 FIRST_STEP, GIVEN_RANK_STEP = 0.02, 0.001
 
+#: Step length of the multipliers, below (1 + sqrt 5) / 2: the authors'.
+DUAL_STEP = 1.618
+
 #: Iterations in which delta over the cuts has to come down by a hundredth of its target, or an
 #: attempt at a given rank is given up: such matrices are no convex set, and where it is empty
 #: the residuals need not fall.
@@ -57,27 +60,17 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
     """Solver ``numax``; the rank is an outcome where none is given."""
 
     cuts_per_round: int = 3000
-    per_row: int = 10  # few points have few rows: with less a round adds few cuts
     all_below: int = 5000
     smallest_subset: int = 800
     beta1: Annotated[float, Help("ADMM penalty of the constraint P = L", above=0)] = 1.0
     beta2: Annotated[float, Help("ADMM penalty of the constraint A(L) = q", above=0)] = 1.0
-    dual_step: Annotated[
-        float, Help("step length of the multipliers, below (1 + sqrt 5) / 2", above=0)
-    ] = 1.618
     tolerance: Annotated[float, Help("relative residuals to reach", above=0)] = 1e-4
-    balance: Annotated[
-        bool,
-        Help(
-            "whether the penalties are doubled or halved after a sweep by the residuals, where "
-            "the rank is free"
-        ),
-    ] = True
     inner_solver: InnerSolver = "auto"
     sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 25
     limit: Annotated[int, Help("ADMM iterations per attempt", minimum=1)] = 5000
 
     aim: ClassVar[float] = 0.98
+    per_row: ClassVar[int] = 10  # few points have few rows: with less a round adds few cuts
     state_type: ClassVar[type[Any]] = NuMaxState
 
     def inner(self, state: NuMaxState, active: ActiveSecants) -> tuple[NuMaxState, Inner]:
@@ -111,13 +104,13 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
                 break
             before = low
             low, excess = forms.nearest(p - gamma, -omega, self.beta2 / self.beta1, delta, low)
-            gamma = gamma - self.dual_step * (p - low)
-            omega = omega - self.dual_step * (excess + omega)
+            gamma = gamma - DUAL_STEP * (p - low)
+            omega = omega - DUAL_STEP * (excess + omega)
             primal, dual = _residuals(active, excess + omega, p - low, low, low - before, gamma)
             # Small residuals are not yet the bounds, nor a proof that these cannot be met.
             solved = max(primal, dual) < self.tolerance and worst <= state.attempt.delta
         exhausted = state.attempt.iterations + used >= self.limit
-        if self.balance and not (wanted or solved or state.attempt.iterations >= self.limit // 2):
+        if not (wanted or solved or state.attempt.iterations >= self.limit // 2):
             # Both penalties together, so that the equations stay as they are.
             multiple = 2.0 if primal > 2.0 * dual else 0.5 if dual > 2.0 * primal else 1.0
             penalty *= multiple

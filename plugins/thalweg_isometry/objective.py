@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
@@ -120,29 +120,18 @@ class NearIsometry(Objective, SecantConstraints):
     ) -> tuple[float, np.ndarray]:
         """This rank's part of f and of its gradient, over all secants or those within classes."""
         # grad f = 2 Psi sum_k c_k v_k v_k^T = 2 Y^T L X, L the Laplacian of c_k / length_k.
-        secants = self._secants
-        sizes = np.einsum("ij,ij->i", points, points)
-        image_sizes = np.einsum("ij,ij->i", images, images)
+        sizes = np.einsum("ij,ij->i", images, images)
         product = np.zeros_like(images)
         total = 0.0
-        numbers = np.arange(secants.layout.start, secants.layout.stop)
-        for block in Ring(secants.layout).blocks(points, sizes, images, image_sizes, numbers):
-            others, other_sizes, other_images, other_image_sizes, other_numbers = block.arrays
-            step = max(1, PAIRS_AT_ONCE // max(1, len(others)))
-            for first in range(0, len(points), step):
-                rows = slice(first, first + step)
-                lengths = sizes[rows, None] + other_sizes - 2.0 * points[rows] @ others.T
-                mapped = image_sizes[rows, None] + other_image_sizes
-                mapped -= 2.0 * images[rows] @ other_images.T
-                floor = 1e-14 * (sizes[rows, None] + other_sizes)
-                counts = counting(secants, numbers[rows], other_numbers) & (lengths > floor)
-                lengths[~counts] = 1.0
-                change = np.where(counts, mapped / lengths - 1.0, 0.0)
-                miss = misses(change, theta)
-                total += 0.25 * float((miss**2).sum())  # every pair is met twice
-                weights = miss / lengths
-                product[rows] += weights.sum(axis=1)[:, None] * images[rows]
-                product[rows] -= weights @ other_images
+        tiles = secant_tiles(self._secants, points, images, sizes)
+        for rows, are_secants, lengths, _, other_images, other_sizes in tiles:
+            mapped = sizes[rows, None] + other_sizes
+            mapped -= 2.0 * images[rows] @ other_images.T
+            miss = misses(np.where(are_secants, mapped / lengths - 1.0, 0.0), theta)
+            total += 0.25 * float((miss**2).sum())  # every pair is met twice
+            weights = miss / lengths
+            product[rows] += weights.sum(axis=1)[:, None] * images[rows]
+            product[rows] -= weights @ other_images
         return total, 2.0 * product.T @ points
 
     def certificate(self, x: Array) -> Certificate:
@@ -205,6 +194,28 @@ def build(
     delta = delta_or_default(delta, rank)
     check_targets(dataset.layout.columns, delta, rank)
     return NearIsometry(secant_set(dataset, secants, n_neighbors), delta, rank)
+
+
+def secant_tiles(
+    secants: SecantSet, points: np.ndarray, *arrays: np.ndarray
+) -> Iterator[tuple[Any, ...]]:
+    """All pairs of this rank's points with all points, in tiles.  Collective.
+
+    Gives the rows of ``points``, which of the pairs are secants, their squared lengths, 1 for
+    others, and another rank's points and ``arrays``, which have a row for each point.
+    """
+    sizes = np.einsum("ij,ij->i", points, points)
+    numbers = np.arange(secants.layout.start, secants.layout.stop)
+    for block in Ring(secants.layout).blocks(points, sizes, numbers, *arrays):
+        others, other_sizes, other_numbers, *theirs = block.arrays
+        step = max(1, PAIRS_AT_ONCE // max(1, len(others)))
+        for first in range(0, len(points), step):
+            rows = slice(first, first + step)
+            lengths = sizes[rows, None] + other_sizes - 2.0 * points[rows] @ others.T
+            floor = 1e-14 * (sizes[rows, None] + other_sizes)
+            are_secants = counting(secants, numbers[rows], other_numbers) & (lengths > floor)
+            lengths[~are_secants] = 1.0
+            yield rows, are_secants, lengths, others, *theirs
 
 
 def delta_or_default(delta: float | None, rank: int | None) -> float | None:

@@ -40,11 +40,12 @@ class SeparationRounds(Solver[S], Generic[S]):
             minimum=1,
         ),
     ] = None
-    per_row: Annotated[int, Help("of those, the most for one point in one tile", minimum=1)] = 3
     seed: Annotated[int, Help("seed of the choice of tiles in sampled scans", minimum=0)] = 0
 
     #: Share of the wanted delta that a method aims at, so that unseen secants fit too.
     aim: ClassVar[float] = 0.9
+
+    per_row: ClassVar[int] = 3  # secants that a round adds for one point in one tile, at most
 
     def scan(self, state: S, psi: np.ndarray, threshold: float) -> tuple[S, Numbered]:
         """Scan the present subset for secants that reach the threshold.

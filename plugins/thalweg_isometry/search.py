@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -40,6 +41,20 @@ from thalweg_isometry.search_state import Attempt, Inner, MeasuredMap, S, Search
 #: With at most so many secants the trace's objective is over all of them; beyond, over
 #: the cuts, which bounds it from below.
 FEW_SECANTS = 500_000
+
+#: Columns of the trace, and where the state has them.
+TRACED = {
+    "delta": "delta",
+    "rank": "scanned_rank",
+    "target_rank": "attempt.rank",
+    "target_delta": "attempt.delta",
+    "points": "subset_size",
+    "active": "count",
+    "active_delta": "active_delta",
+    "scanned": "scanned",
+    "residual": "residual",
+    "dual_residual": "dual_residual",
+}
 
 #: Relative excess of a subset's rank over the least with which it may predict the next.
 SHARP = 0.25
@@ -66,18 +81,7 @@ class SecantSearch(SeparationRounds[S]):
 
     requires = (SecantConstraints,)
     decreases: ClassVar[bool] = False
-    trace_columns: ClassVar[tuple[str, ...]] = (
-        "delta",
-        "rank",
-        "target_rank",
-        "target_delta",
-        "points",
-        "active",
-        "active_delta",
-        "scanned",
-        "residual",
-        "dual_residual",
-    )
+    trace_columns: ClassVar[tuple[str, ...]] = tuple(TRACED)
 
     weighs: ClassVar[bool] = False  # whether secants may have weights
 
@@ -215,18 +219,7 @@ class SecantSearch(SeparationRounds[S]):
         return state.outcome
 
     def trace_row(self, state: S) -> Mapping[str, float]:
-        return {
-            "delta": state.delta,
-            "rank": float(state.scanned_rank),
-            "target_rank": float(state.attempt.rank),
-            "target_delta": state.attempt.delta,
-            "points": float(state.subset_size),
-            "active": float(state.count),
-            "active_delta": state.active_delta,
-            "scanned": float(state.scanned),
-            "residual": state.residual,
-            "dual_residual": state.dual_residual,
-        }
+        return {name: float(attrgetter(field)(state)) for name, field in TRACED.items()}
 
     def notes(self, state: S) -> Sequence[str]:
         """Which rank failed, and whether attempts ended because of their limit of iterations."""

@@ -157,7 +157,7 @@ class Kernel:
     def __call__(self, *arguments: Any) -> Any:
         """Run the kernel, compiling it first if these types are new."""
         if self.serial and self._options.get("parallel"):
-            return self._alone(*arguments)
+            return self.alone(*arguments)
         if self._compiles:
             if self._reads:
                 arguments = self._protected(arguments)
@@ -169,7 +169,8 @@ class Kernel:
         return self.dispatcher(*arguments)
 
     @functools.cached_property
-    def _alone(self) -> Kernel:
+    def alone(self) -> Kernel:
+        """The same without threads, whose start costs more than a short loop."""
         alone = Kernel(self.__wrapped__, **{**self._options, "parallel": False})  # type: ignore[attr-defined]
         alone._reads = self._reads
         alone._folder = self._folder / "serial"  # Numba's files do not tell the two apart

@@ -214,7 +214,7 @@ WRONG = [
     ("fit", {"n_jobs": 0}, {}, "'n_jobs' must be"),
     ("fit", {"max_iter": -1}, {}, "'max_iter' of"),
     ("fit", {"random_state": "x"}, {}, "'random_state' must be"),
-    ("fit", {"solver_options": {"per_row": 2}}, {}, "the parameters differ"),
+    ("fit", {"solver_options": {"precision": 0.5}}, {}, "the parameters differ"),
     ("fit", {}, {"weights": [1.0]}, "give pairs, too"),
     ("fit", {}, {"pairs": [[0, 1]]}, "the parameters differ"),
     ("score", {}, {}, "not finite"),
