@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         SecantAvoidanceProjection,
         SecantPCA,
     )
-    from thalweg_isometry.objective import NearIsometry, secant_set
+    from thalweg_isometry.near_isometry import NearIsometry, secant_set
 
 __all__ = [
     "Certificate", "FroMax", "JohnsonLindenstrauss", "LearnedJohnsonLindenstrauss", "NILEPro",

@@ -15,10 +15,10 @@ from thalweg.parallel import Array, agreed, sum_large
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.cutting_planes import Cuts
-from thalweg_isometry.objective import secant_tiles
-from thalweg_isometry.rounds import Verdict
+from thalweg_isometry.near_isometry import secant_tiles
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, S, SearchState
+from thalweg_isometry.separation_rounds import Verdict
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
     from thalweg.workbench.readers import data_sets, load_data
     from thalweg_isometry.certificate import certify
     from thalweg_isometry.cutting_planes import scan_progress
-    from thalweg_isometry.objective import secant_set
+    from thalweg_isometry.near_isometry import secant_set
 
     comm = MPI.COMM_WORLD
     limit_threads(comm)

@@ -27,7 +27,7 @@ from thalweg.parallel import (
 )
 from thalweg.plugins import check_parameters, declared_options, estimator
 from thalweg_isometry.certificate import Certificate, certify
-from thalweg_isometry.objective import (
+from thalweg_isometry.near_isometry import (
     NearIsometry,
     build,
     check_neighbors,

@@ -24,7 +24,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
         ObjectiveSpec(
             name="near-isometry",
             summary="a linear map that keeps the lengths of all secants within delta",
-            load="thalweg_isometry.objective:build",
+            load="thalweg_isometry.near_isometry:build",
             solver="hinge-lbfgs",
             estimate="thalweg_isometry.estimate:estimate",
         )

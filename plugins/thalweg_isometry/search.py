@@ -35,8 +35,8 @@ from thalweg_isometry.brackets import RankBracket, predicted_rank
 from thalweg_isometry.certificate import lower_bound
 from thalweg_isometry.cutting_planes import Cuts, Separation
 from thalweg_isometry.map_ranks import extended, guessed_rank, sampled_ratios, truncated
-from thalweg_isometry.rounds import SeparationRounds, Verdict
 from thalweg_isometry.search_state import Attempt, Inner, MeasuredMap, S, SearchState, placed
+from thalweg_isometry.separation_rounds import SeparationRounds, Verdict
 
 #: With at most so many secants the trace's objective is over all of them; beyond, over
 #: the cuts, which bounds it from below.

@@ -119,7 +119,7 @@ HARMLESS: dict[tuple[str, str], str] = {
         "weights = np.where(counts, 2.0 / np.where(counts, lengths, 1.0), 0.0)",
     ): "twice a matrix has the same principal directions",
     (
-        "plugins/thalweg_isometry/objective.py",
+        "plugins/thalweg_isometry/near_isometry.py",
         "floor = 2e-14 * (sizes[rows, None] + other_sizes)",
     ): "any length serves that rounding may give to coinciding points",
 }

@@ -46,7 +46,7 @@ def springs() -> dict[str, Any]:
 def scan() -> dict[str, Any]:
     """A certificate of a projection."""
     from thalweg_isometry import certify
-    from thalweg_isometry.objective import SecantSet
+    from thalweg_isometry.near_isometry import SecantSet
 
     layout = Layout(MPI.COMM_WORLD, 60_000, 50)
     points = SecantSet(layout.random_normal(0), layout)

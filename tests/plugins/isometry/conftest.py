@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 import thalweg
 from thalweg.engines.secants.secants import SecantSet
 from thalweg.parallel import MPI, Layout
-from thalweg_isometry.objective import NearIsometry
+from thalweg_isometry.near_isometry import NearIsometry
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,8 @@ from thalweg.parallel import MPI
 from thalweg_isometry.brackets import RankBracket, predicted_rank
 from thalweg_isometry.cutting_planes import IDLE_ROUNDS, Cuts
 from thalweg_isometry.hinge import HingeSearch
-from thalweg_isometry.objective import NearIsometry
-from thalweg_isometry.rounds import Verdict
+from thalweg_isometry.near_isometry import NearIsometry
+from thalweg_isometry.separation_rounds import Verdict
 
 PAIRS = np.array([[0, 1], [0, 3], [2, 4]])
 

@@ -9,7 +9,7 @@ from thalweg import Status
 from thalweg.parallel import MPI
 from thalweg_isometry.active import holders
 from thalweg_isometry.hinge import HingeSearch
-from thalweg_isometry.objective import NearIsometry
+from thalweg_isometry.near_isometry import NearIsometry
 
 COLUMN_METHODS = ["hinge-lbfgs", "numax", "fromax", "nile-pro"]
 METHODS = [*COLUMN_METHODS, "secant-avoidance", "secant-pca"]

@@ -9,7 +9,7 @@ from thalweg.errors import InputError
 from thalweg.testing import check_gradient
 from thalweg_isometry.active import ActiveSecants, holders
 from thalweg_isometry.hinge import hinge
-from thalweg_isometry.objective import NearIsometry, build
+from thalweg_isometry.near_isometry import NearIsometry, build
 
 
 def hinge_over_all_pairs(points, psi, delta, counts=None):
