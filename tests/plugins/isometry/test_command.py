@@ -70,9 +70,9 @@ def test_bad_input_is_one_sentence(certified, psi, tmp_path):
         "narrow.npy": "5 x 9, but the points have 64 columns",
         "hole.npy": "nan in row",
         "nothing.npy": "is empty: its shape is 0 x 64",
-        "objects.npy": "never unpickled",
-        "short.npy": "truncated",
-        "text.npy": "is not an npy file",
+        "objects.npy": "is damaged, or not an npy file",
+        "short.npy": "is damaged, or not an npy file",
+        "text.npy": "is damaged, or not an npy file",
         "folder.npy": "is a folder",
         "missing.npy": "there is no file",
     }
