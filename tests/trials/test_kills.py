@@ -4,16 +4,15 @@ Every solver and objective on 1, 2 and 3 ranks, one of each family on 8; a kill 
 random iteration or step of writing files, on a random rank.  See ``killed_runs.py``.
 """
 
-import importlib.util
 import json
 import sys
-from pathlib import Path
 
 import pytest
+from trials import killed_runs
 
 from thalweg.plugins import ObjectiveSpec, SolverSpec, plugins
 
-RUNNER = Path(__file__).with_name("killed_runs.py")
+RUNNER = killed_runs.__file__
 
 #: Kills of each case on a number of ranks, at most: some runs end before their event.
 KILLS = {1: 3, 2: 1, 3: 1}
@@ -30,16 +29,7 @@ MANY = 8
 OF_MANY = ("t-sne by slabs, lbfgs", "kdac, ism", "near-isometry, hinge-lbfgs", "mlp, hessian-free")
 
 
-def _cases() -> list[str]:
-    spec = importlib.util.spec_from_file_location("killed_runs", RUNNER)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return list(module.cases())
-
-
-NAMES = _cases()
+NAMES = list(killed_runs.cases())
 
 
 @pytest.mark.parametrize("first", range(0, len(NAMES), GROUP))
@@ -55,7 +45,7 @@ def test_killed_runs_on_many_ranks_end_at_the_same_bits(trial, tmp_path, seed):
 
 
 def kill_and_resume(trial, tmp_path, ranks, names, most, seed=0):
-    command = [sys.executable, str(RUNNER), str(tmp_path), str(seed), str(most), *names]
+    command = [sys.executable, RUNNER, str(tmp_path), str(seed), str(most), *names]
     kills = 0
     while True:
         done = trial.mpirun(ranks, command, seconds=1500)

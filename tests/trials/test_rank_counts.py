@@ -4,21 +4,14 @@ Value and gradient of each family at a fixed point, on problems large enough for
 ones do.  See ``objective_values.py``.
 """
 
-import importlib.util
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from trials import objective_values as runner
 
-RUNNER = Path(__file__).with_name("objective_values.py")
-
-_spec = importlib.util.spec_from_file_location("objective_values", RUNNER)
-assert _spec is not None
-assert _spec.loader is not None
-runner = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(runner)
+RUNNER = runner.__file__
 
 #: What slopes may differ by, relative to the length of the gradient: in single precision, as meshes
 #: and features are evaluated, and in double.
@@ -27,7 +20,7 @@ SINGLE, DOUBLE = 1e-4, 1e-9
 
 @pytest.fixture(scope="module")
 def alone():
-    command = [sys.executable, str(RUNNER), *runner.CASES]
+    command = [sys.executable, RUNNER, *runner.CASES]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -37,7 +30,7 @@ def alone():
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8])
 def test_values_and_gradients_are_those_of_one_rank(trial, alone, ranks):
     names = list(runner.CASES)
-    done = trial.run(ranks, [sys.executable, str(RUNNER), *names], seconds=900)
+    done = trial.run(ranks, [sys.executable, RUNNER, *names], seconds=900)
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     trial.cases(len(names))
     for name, found in zip(names, lines, strict=True):

@@ -113,40 +113,13 @@ class Remembering(Preconditioner):
         self.count = int(state["count"])
 
 
-@pytest.fixture
-def quadratic():
-    """Class of an ill-conditioned quadratic."""
-    return Quadratic
+def fixture_of(kind):
+    """A fixture that is a class."""
+    return pytest.fixture(lambda: kind)
 
 
-@pytest.fixture
-def rosenbrock():
-    """Class of a curved valley."""
-    return Rosenbrock
-
-
-@pytest.fixture
-def chain():
-    """Class of a nonconvex objective whose rows are coupled."""
-    return Chain
-
-
-@pytest.fixture
-def fit():
-    """Class of an objective with a replicated variable."""
-    return Fit
-
-
-@pytest.fixture
-def exact_inverse():
-    """Class of a preconditioner that is a quadratic's Hessian."""
-    return Weights
-
-
-@pytest.fixture
-def remembering():
-    """Class of a preconditioner with memory."""
-    return Remembering
+quadratic, rosenbrock, chain, fit = map(fixture_of, (Quadratic, Rosenbrock, Chain, Fit))
+exact_inverse, remembering = map(fixture_of, (Weights, Remembering))
 
 
 @pytest.fixture
