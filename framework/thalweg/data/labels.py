@@ -1,11 +1,16 @@
 """Labels: integers from 0, whatever they were in the file, which may be one of their own."""
 
+import re
+
 import numpy as np
 
 from thalweg.errors import InputError
 
 #: From here on, floating-point numbers do not tell integers apart.
 EXACT = 2.0**53
+
+#: An integer as a program writes it: "01", "1_0" and "1E1" are names, each its own.
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]*)(\.0*)?")
 
 
 def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
@@ -22,13 +27,15 @@ def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ..
     if raw.ndim != 1:
         raise InputError(f"{what} must be one label per row, not of shape {raw.shape}")
     if raw.dtype.kind == "S":
-        raw = np.char.decode(raw, "utf-8", "replace")
+        raw = np.char.decode(raw, "utf-8", "backslashreplace")
     if raw.dtype.kind == "U":
         try:
             numbers = raw.astype(float)
         except ValueError:
             numbers = np.full(1, EXACT)
-        if np.abs(numbers).max(initial=0.0) >= EXACT:
+        whole = np.array_equal(numbers, np.rint(numbers))
+        texts = whole and not all(map(_INTEGER.fullmatch, np.unique(raw)))
+        if texts or np.abs(numbers).max(initial=0.0) >= EXACT:
             values, labels = np.unique(raw, return_inverse=True)
             return labels.astype(np.int64), tuple(str(value) for value in values)
         raw = numbers

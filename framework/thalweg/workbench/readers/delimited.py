@@ -18,13 +18,16 @@ from thalweg.workbench.memory import available_memory, require_memory
 from thalweg.workbench.readers.source import (
     PACKED,
     Source,
-    column_number,
+    column_numbers,
     labels_column,
     refused,
 )
 
 #: Delimiters that are tried, the likeliest first; blanks only if nothing else fits.
 _DELIMITERS = (",", ";", "\t", "|")
+
+#: Between numbers that stood beside quotes: a control character that no number has.
+_SEPARATOR = "\x1f"
 
 #: Lines from which delimiter and header are detected.
 _SAMPLE = 20
@@ -51,6 +54,11 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     if not body:
         raise InputError(f"{what} is empty: it has a header but no rows")
     width = len(_split(body[:1], delimiter)[0])
+    if header and len(names) != width:
+        raise InputError(
+            f"the header of {what} has {len(names)} names, its first row {width} fields; name each "
+            "column, or set header = false and take the line out"
+        )
     table = _Table(body, delimiter, names, width, path)
 
     at = labels_column(options, names, width, path)
@@ -58,7 +66,7 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     if chosen is None:
         columns = [column for column in range(width) if column != at]
     else:
-        columns = [column_number(column, names, width, what) for column in chosen]
+        columns = column_numbers(chosen, names, width, what)
     if not columns:
         raise InputError(f"{what} has no columns besides the labels")
     labels = None if at is None else table.strings(at)
@@ -179,18 +187,20 @@ class _Table:
         return np.array([fields[column].strip() for _, fields in self.rows()])
 
     def numbers(self, columns: list[int]) -> np.ndarray:
-        lines, failure, array = self.lines, None, np.empty((0, 0))
+        lines, failure, array, read = self.lines, None, np.empty((0, 0)), columns
         separator = None if self.delimiter == " " else self.delimiter
+        if separator and any('"' in line for line in lines):
+            # NumPy and the csv module see quotes in other places.
+            chosen = ([fields[column] for column in columns] for _, fields in self.rows())
+            lines, separator, read = [_SEPARATOR.join(c) for c in chosen], _SEPARATOR, None
         try:
-            array = np.loadtxt(
-                lines, delimiter=separator, usecols=columns, ndmin=2, comments=None, quotechar='"'
-            )
+            array = np.loadtxt(lines, delimiter=separator, usecols=read, ndmin=2, comments=None)
         except (ValueError, IndexError) as error:
             failure = error
         rounded = not largest_value(array) < EXACT
-        # loadtxt with usecols does not mind longer lines, nor a quote that is never closed; we do.
-        odd = any(line.count(self.delimiter) != self.width - 1 for line in lines)
-        if failure or rounded or (separator and (odd or len(array) < len(lines))):
+        # loadtxt with usecols does not mind longer lines; we do.
+        odd = separator and any(line.count(separator) != self.width - 1 for line in lines)
+        if failure or rounded or (read and odd):
             self._find_wrong(columns, failure, rounded)
         if failure:
             raise InputError(

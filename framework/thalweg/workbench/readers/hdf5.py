@@ -62,6 +62,8 @@ def read_hdf5(path: Path, options: Mapping[str, Any], *, columns_first: bool = F
         if h5py.check_string_dtype(array.dtype):
             # Strings can only be labels: they are few enough to be held whole.
             return Source.of(_whole(array, path), what, labels)
+        if "MATLAB_empty" in array.attrs or array.attrs.get("MATLAB_class") == b"char":
+            raise InputError(f"{what} is empty, or text, not real numbers")
         _refuse_elsewhere(array, path)
         dtype, shape = array.dtype, array.shape[::-1] if columns_first else array.shape
     check_array(dtype, shape, what)

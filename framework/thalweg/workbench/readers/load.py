@@ -17,7 +17,7 @@ from thalweg.plugins import DataSpec, FormatSpec, Option, resolve_options
 from thalweg.workbench.readers.formats import format_of, format_options, raw_labels
 from thalweg.workbench.readers.named_sets import find_data_set
 from thalweg.workbench.readers.scaling import check_entries, scale_standard, scale_unit
-from thalweg.workbench.readers.source import Source, column_number, local_rows, open_source
+from thalweg.workbench.readers.source import Source, column_numbers, local_rows, open_source
 
 _OWNER = "section [data]"
 
@@ -141,7 +141,7 @@ def data_shape(section: Mapping[str, Any], folder: Path | str | None = None) -> 
         rows = known if known is not None else _choose_rows(options, layout.rows, what)[0]
         columns = layout.columns
     if options["columns"] is not None and not chosen:
-        columns = len(_column_numbers(options["columns"], columns, what))
+        columns = len(column_numbers(options["columns"], (), columns, what))
     if options["components"] is not None:
         check_components(rows, columns, options["components"])
         columns = options["components"]
@@ -191,7 +191,7 @@ def _from_file(section: Mapping[str, Any], comm: MPI.Comm, folder: Path | str | 
     values = local_rows(source, full, layout, chosen)
     shape = source.image_shape
     if options["columns"] is not None and not source.columns_chosen:
-        values = values[:, _column_numbers(options["columns"], source.columns, what)]
+        values = values[:, column_numbers(options["columns"], (), source.columns, what)]
         layout, shape = layout.with_columns(values.shape[1]), None
     labels, names = _labels(full, layout, options, path, chosen)
     dataset = Dataset(values, layout, labels, path.name, names, shape, source.notes)
@@ -259,10 +259,6 @@ def _choose_rows(
     return rows, np.sort(drawn)
 
 
-def _column_numbers(wanted: list[Any], columns: int, what: str) -> list[int]:
-    return [column_number(column, (), columns, what) for column in wanted]
-
-
 # -- named data sets -------------------------------------------------------------------------
 
 
@@ -280,7 +276,7 @@ def _from_set(section: Mapping[str, Any], comm: MPI.Comm) -> Dataset:
     if "rows" not in own:
         dataset, chosen = _take_rows(dataset, options, spec.owner)
     if options["columns"] is not None:
-        columns = _column_numbers(options["columns"], dataset.layout.columns, spec.owner)
+        columns = column_numbers(options["columns"], (), dataset.layout.columns, spec.owner)
         dataset = dataset.with_values(np.ascontiguousarray(dataset.values[:, columns]))
     if options["labels"] is not None:
         raise InputError(f"option 'labels' of [data] goes with 'path': {spec.owner} has its own")

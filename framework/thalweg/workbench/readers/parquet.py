@@ -15,7 +15,7 @@ from thalweg.workbench.readers.source import (
     Rows,
     Source,
     check_array,
-    column_number,
+    column_numbers,
     labels_column,
     refused,
 )
@@ -82,13 +82,16 @@ def read_parquet(path: Path, options: Mapping[str, Any]) -> Source:
     ):
         schema, rows = file.schema_arrow, file.metadata.num_rows
         names = [name for name in schema.names if not _INDEX.fullmatch(name)]
+        for name in names:
+            if names.count(name) > 1:
+                raise InputError(f"'{path}' has several columns named '{name}'; rename them")
         label = labels_column(options, names, len(names), path)
         labels = None if label is None else _labels(file, names[label], path)
     chosen = options.get("columns")
     if chosen is None:
         numbers = [number for number in range(len(names)) if number != label]
     else:
-        numbers = [column_number(column, names, len(names), f"'{path}'") for column in chosen]
+        numbers = column_numbers(chosen, names, len(names), f"'{path}'")
     columns = tuple(names[number] for number in numbers)
     types = [_type_of(schema.field(name), path) for name in columns]
     width = sum(width for width, _ in types)

@@ -33,13 +33,13 @@ def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
     """Source of a folder of pictures, in the order of their names.
 
     Pictures in subfolders are labeled by the subfolder's name, unless ``labels``
-    names a file.  If any is in
-    color, all are read as red, green and blue; with ``gray``, none is.
+    names a file.  If any is in color, all are read as red, green and blue; with ``gray``, none is.
+    Grays of 16 bits are read as such where all are of this kind, else as the upper 8 bits.
     """
     paths = sorted(_pictures(path))
     if not paths:
         raise InputError(f"folder '{path}' holds no pictures ({', '.join(ENDINGS)})")
-    sizes, colored = zip(*map(_size, paths), strict=True)
+    sizes, modes = zip(*map(_size_and_mode, paths), strict=True)
     (width, height), odd = sizes[0], [size != sizes[0] for size in sizes]
     if any(odd):
         other = odd.index(True)
@@ -59,10 +59,13 @@ def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
                 f"and beside them: '{loose.name}'"
             )
         labels = np.array([parent.as_posix() for parent in parents])
-    mode = "RGB" if any(colored) and not options.get("gray") else "L"
+    mode = "L" if len({*modes}) > 1 else modes[0]
+    if "RGB" in modes:
+        mode = "L" if options.get("gray") else "RGB"
     shape = (height, width, 3) if mode == "RGB" else (height, width)
+    dtype = np.dtype(np.uint16 if mode == "I;16" else np.uint8)
     reader = PictureRows(tuple(paths), mode)
-    return Source(len(paths), shape, np.dtype(np.uint8), reader, labels=labels)
+    return Source(len(paths), shape, dtype, reader, labels=labels)
 
 
 def _pictures(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
@@ -89,30 +92,35 @@ def read_picture(path: Path, options: Mapping[str, Any]) -> Source:
     With ``distinct`` each color is one row, however many pixels have it, in
     ascending order.
     """
-    _, color = _size(path)
-    pixels = _pixels(path, "RGB" if color and not options.get("gray") else "L")
+    mode = _size_and_mode(path)[1]
+    pixels = _pixels(path, "L" if mode == "RGB" and options.get("gray") else mode)
     rows = pixels.reshape(-1, pixels.shape[2] if pixels.ndim == 3 else 1)
     if options.get("distinct"):
         rows = np.unique(rows, axis=0)
     return Source.of(rows, f"'{path}'")
 
 
-def _size(path: Path) -> tuple[tuple[int, int], bool]:
-    """Width and height, and whether it is in color, from the header alone."""
+def _size_and_mode(path: Path) -> tuple[tuple[int, int], str]:
+    """Width and height, and "RGB", "L" or "I;16" (grays of 16 bits), from the header alone."""
     Image = extra("PIL.Image", "pictures", f"the picture '{path}'")
 
     # Pillow's readers raise nearly anything on a damaged file.
     what = f"'{path}' is not a picture that can be read"
     with refused(Exception, what), Image.open(path) as picture:
-        gray = picture.mode in {"1", "L", "LA", "I", "F", "I;16", "I;16B", "I;16L"}
-        return picture.size, not gray
+        if (pages := getattr(picture, "n_frames", 1)) > 1:
+            raise InputError(f"'{path}' has {pages} pages; save each as a picture of its own")
+        if picture.mode == "F" or (picture.mode == "I" and picture.format == "TIFF"):
+            raise InputError(f"'{path}' has pixels of 32 bits; save them as an array (.npy)")
+        if picture.mode in {"1", "L", "LA"}:
+            return picture.size, "L"
+        return picture.size, "I;16" if picture.mode.startswith("I") else "RGB"
 
 
 def _pixels(path: Path, mode: str) -> np.ndarray:
     Image = extra("PIL.Image", "pictures", f"the picture '{path}'")
 
     with refused(Exception, f"'{path}' is damaged or truncated"), Image.open(path) as picture:
-        if picture.mode.startswith("I;16") or picture.mode == "I":
-            # Pillow would clip 16-bit grays at 255 instead of scaling them.
-            return (np.asarray(picture).astype(np.int64) // 256).clip(0, 255).astype(np.uint8)
+        if picture.mode.startswith("I"):  # Pillow would clip them at 255 instead of scaling them
+            pixels = np.asarray(picture).astype(np.uint16)
+            return pixels if mode == "I;16" else (pixels // 256).astype(np.uint8)
         return np.asarray(picture.convert(mode))

@@ -130,10 +130,22 @@ def column_number(wanted: Any, names: Sequence[str], width: int, what: str) -> i
         if wanted not in names:
             hint = suggestion(wanted, names) if names else "; it has no header"
             raise InputError(f"{what} has no column '{wanted}'{hint}")
+        if list(names).count(wanted) > 1:
+            raise InputError(f"{what} has several columns named '{wanted}'; give its number")
         return list(names).index(wanted)
     if not isinstance(wanted, int) or isinstance(wanted, bool) or not -width <= wanted < width:
         raise InputError(f"{what} has no column {wanted!r}: its columns are 0 to {width - 1}")
     return wanted % width
+
+
+def column_numbers(
+    columns: Sequence[Any], names: Sequence[str], width: int, what: str
+) -> list[int]:
+    """Numbers of columns given by name or number; refused if one is given twice."""
+    numbers = [column_number(column, names, width, what) for column in columns]
+    if len(set(numbers)) < len(numbers):
+        raise InputError(f"columns = {[*columns]!r} has a column of {what} twice")
+    return numbers
 
 
 def labels_column(

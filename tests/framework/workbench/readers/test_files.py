@@ -172,6 +172,27 @@ def test_lines_within_quotes_belong_to_the_field(comm, folder):
     assert np.array_equal(whole(numbers), [[1.0], [2.0], [3.0]])
 
 
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_a_delimiter_in_a_quoted_label_after_a_blank_shifts_no_column(comm, folder, delimiter):
+    text = 'a;l;b\n1.5; "two;7;8";2.5\n1.6; x;2.6\n'.replace(";", delimiter)
+    (folder / "x.csv").write_text(text)
+    dataset = load_data({"path": "x.csv", "labels": "l"}, comm, folder)
+    assert dataset.values.tolist() == [[1.5, 2.5], [1.6, 2.6]]
+
+
+def test_texts_that_are_one_number_to_a_program_are_labels_of_their_own(comm, folder):
+    texts = ["1_1", "11", "1E1", "10", "01", "1"]
+    (folder / "x.csv").write_text("".join(f"{n},{text}\n" for n, text in enumerate(texts)))
+    dataset = load_data({"path": "x.csv", "labels": 1}, comm, folder)
+    assert len(set(dataset.labels)) == 6
+    assert [dataset.label_names[label] for label in dataset.labels] == texts
+    codes = np.array([b"\xff", b"\xfe"])
+    np.savez(folder / "x.npz", X=TABLE[:2], y=codes)
+    assert load_data(
+        {"path": "x.npz", "key": "X", "labels": "y"}, comm, folder
+    ).labels.tolist() == [1, 0]
+
+
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("options", [{}, {"rows": 4, "sample": True}])
 def test_each_rank_reads_its_rows_of_an_hdf5_file(comm, folder, options):
@@ -254,6 +275,17 @@ def test_colored_pictures_keep_their_color_unless_asked(comm, folder):
     assert load_data({"path": "zoo", "gray": True}, comm, folder).values.shape == (2, 12)
     one = load_data({"path": "zoo/0.png"}, comm, folder)
     assert np.array_equal(one.values, pixels[0].reshape(12, 3))
+
+
+def test_grays_of_16_bits_are_read_as_they_are(comm, folder):
+    grays = np.arange(12, dtype=np.uint16).reshape(3, 4)
+    (folder / "dark").mkdir()
+    Image.fromarray(grays).save(folder / "dark" / "a.png")
+    assert load_data({"path": "dark"}, comm, folder).values.tolist() == [[*range(12)]]
+    Image.fromarray((grays // 2).astype(np.uint8)).save(folder / "dark" / "b.png")
+    mixed = load_data({"path": "dark"}, comm, folder)  # then all are of 8 bits
+    assert mixed.values[0].max() == 0
+    assert mixed.values[1].max() == 5
 
 
 @pytest.mark.ranks(1, 2, 3)

@@ -74,6 +74,14 @@ def _fill(folder):
     (folder / "hole.csv").write_text("1,2,3\n4,,6\n")
     (folder / "header.csv").write_text("a,b\n")
     (folder / "blank.csv").write_text("\n\n")
+    (folder / "few.csv").write_text("x,y\n1,2,3\n4,5,6\n")
+    (folder / "many.csv").write_text("x,y,c,d\n1,2,3\n4,5,6\n")
+    (folder / "twice.csv").write_text("a,a\n1,2\n3,4\n")
+    grays = np.linspace(0, 1, 12, dtype=np.float32).reshape(3, 4)
+    Image.fromarray(grays).save(folder / "float.tif")
+    Image.fromarray((200 * grays).astype(np.int32)).save(folder / "int.tif")
+    page = Image.new("L", (3, 4))
+    page.save(folder / "pages.tif", save_all=True, append_images=[page])
     (folder / "bytes.csv").write_bytes(b"\xff\xfe1,2\n")
     scipy.io.savemat(folder / "cell.mat", {"c": np.array([[1, "a"]], dtype=object)})
     (folder / "wrong.mat").write_bytes(b"MATLAB 5.0 and then nothing")
@@ -152,6 +160,14 @@ CASES = [
     ({"path": "table.csv"}, r"row 0 .* has the string 'oak' in column 2 \('species'\)"),
     ({"path": "table.csv", "labels": "spices"}, "neither a file nor a column"),
     ({"path": "table.csv", "columns": ["c"]}, "no column 'c'"),
+    ({"path": "few.csv"}, "the header of .* has 2 names, its first row 3 fields"),
+    ({"path": "many.csv", "labels": "d"}, "has 4 names, its first row 3 fields"),
+    ({"path": "twice.csv", "labels": "a"}, "several columns named 'a'; give its number"),
+    ({"path": "twice.csv", "columns": [0, -2]}, "has a column of .* twice"),
+    ({"path": "good.npy", "columns": [0, -3]}, "has a column of 'good.npy' twice"),
+    ({"path": "float.tif"}, "has pixels of 32 bits"),
+    ({"path": "int.tif"}, "has pixels of 32 bits"),
+    ({"path": "pages.tif"}, "has 2 pages"),
     ({"path": "ragged.csv"}, "row 2 .* has 2 fields, the first has 3"),
     ({"path": "wide.csv"}, "row 1 .* has 3 fields, the first has 2"),
     ({"path": "hole.csv"}, "row 1 .* has nothing in column 1"),
