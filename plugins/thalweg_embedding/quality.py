@@ -64,7 +64,8 @@ def map_quality(
     Raises
     ------
     InputError
-        Not one row of finite numbers for each point, or fewer than 3 points.
+        Not one row of finite numbers or one label for each point, fewer than 3 points, or
+        ``neighbors`` or ``sample`` below 1.
 
     Examples
     --------
@@ -76,6 +77,11 @@ def map_quality(
         data = Dataset.from_array(np.asarray(data, dtype=float))
     layout, places = data.layout, _checked_map(data.layout, places)
     labels = data.gather_labels() if labels is None else np.asarray(labels)
+    if labels is not None and labels.shape != (layout.rows,):
+        raise InputError(f"labels must have shape ({layout.rows},), not {labels.shape}")
+    for name, number in ("neighbors", neighbors), ("sample", sample):
+        if not isinstance(number, int | np.integer) or number < 1:
+            raise InputError(f"{name} must be an integer of at least 1, not {number!r}")
     asked = sampled_rows(layout, sample, seed)
     count = min(neighbors, layout.rows - 1)
     before, after = (nearest_rows(r, asked, layout, count) for r in (data.values, places))

@@ -56,7 +56,8 @@ class Dataset(Identified):
     @cached_property
     def digests(self) -> dict[str, str]:
         """Digests of the data and the labels, the same at any rank count.  Collective."""
-        labels = "" if self.labels is None else self.layout.digest(self.labels.astype("<i8"))
+        known = self.partial_labels()
+        labels = "" if known is None else self.layout.digest(known.astype("<i8"))
         return {"data": self.digest or self.layout.digest(self.values), "labels": labels}
 
     @property

@@ -33,9 +33,9 @@ def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ..
             numbers = raw.astype(float)
         except ValueError:
             numbers = np.full(1, EXACT)
-        whole = np.array_equal(numbers, np.rint(numbers))
-        texts = whole and not all(map(_INTEGER.fullmatch, np.unique(raw)))
-        if texts or np.abs(numbers).max(initial=0.0) >= EXACT:
+        integers = np.array_equal(numbers, np.rint(numbers))
+        names = integers and not all(map(_INTEGER.fullmatch, np.unique(raw)))
+        if names or np.abs(numbers).max(initial=0.0) >= EXACT:
             values, labels = np.unique(raw, return_inverse=True)
             return labels.astype(np.int64), tuple(str(value) for value in values)
         raw = numbers

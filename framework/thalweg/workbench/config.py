@@ -1,5 +1,6 @@
 """Configuration files, checked against what the plugins declare, every option with its value."""
 
+import hashlib
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -137,12 +138,12 @@ class Configuration:
     def identity(self) -> dict[str, Any]:
         """Options in which a resumed run must agree, as ``{"section.option": value}``.
 
-        Files may move: their content is identified by digests, not by their paths.
+        Files may move: a digest of their content stands for their paths.
         """
         moving = ("path", "labels")
         sections = {
             "data": {k: v for k, v in (self.data or {}).items() if k not in moving},
-            "objective": self.objective,
+            "objective": {k: _content(v) for k, v in self.objective.items()},
             "preconditioner": self.preconditioner or {},
             "solver": self.solver,
             "homotopy": self.homotopy or {},
@@ -171,6 +172,15 @@ class Configuration:
                     table[name] = _written(section, name)
             tables.setdefault("method", []).append(table)
         return tomli_w.dumps(tables)
+
+
+def _content(value: Any) -> Any:
+    """An option, with a digest in place of each file that it names."""
+    if isinstance(value, list | tuple):
+        return [_content(one) for one in value]
+    if isinstance(value, str) and value and (path := Path(value).expanduser()).is_file():
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    return value
 
 
 def method_label(solver: Section, preconditioner: Section | None) -> str:

@@ -181,18 +181,20 @@ class MapEstimator(MapTransformer):
         seed = shared_seed(objective.comm, self.random_state)
         if objective.comm.bcast(self.random_state is None and objective.start.fixed is not None):
             seed = 0
-        result = thalweg.minimize(
-            objective,
-            solver=self.solver,
-            preconditioner=self.preconditioner,
-            callback=self.callback,
-            seed=seed,
-            iterations=self.max_iter,
-            decrease=self.tol,
-            window=self.n_iter_without_progress,
-            progress=bool(self.verbose),
-            **(self.solver_options or {}),
-        )
+        parameters = {
+            "solver": self.solver,
+            "preconditioner": self.preconditioner,
+            "callback": self.callback,
+            "seed": seed,
+            "iterations": self.max_iter,
+            "decrease": self.tol,
+            "window": self.n_iter_without_progress,
+            "progress": bool(self.verbose),
+        }
+        options = dict(self.solver_options or {})
+        if doubled := sorted(parameters.keys() & options):
+            raise InputError(f"solver_options has {doubled[0]!r}, which is a parameter by itself")
+        result = thalweg.minimize(objective, **parameters, **options)
         self._keep(result, dataset, objective)
         self._placed = self._new_points(dataset, objective, result.x)
         result.warn_unless_converged()

@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import thalweg
 from thalweg import Dataset, InputError
+from thalweg.errors import CheckpointError
 from thalweg.result import Status
 from thalweg_clustering import (
     EXPECTED_FAILURES,
@@ -289,3 +290,21 @@ def test_rows_without_a_label_are_told_alike_in_all_forms(views, tmp_path):
         assert result.metrics["clusters"] == 2
     with pytest.raises(InputError, match="give each row a label"):
         KDAC(**SETTINGS).fit(points, none)
+
+
+@pytest.mark.parametrize("scale", ["none", "standard"])
+def test_a_run_is_not_resumed_with_other_files_of_labelings(tmp_path, scale):
+    rows = np.random.default_rng(0).normal(size=(40, 4))
+    np.savez(tmp_path / "points.npz", X=rows, y=rows[:, 0] > 0)
+    np.save(tmp_path / "more.npy", rows[:, 1] > 0)
+    config = {
+        "data": {"path": f"{tmp_path}/points.npz", "key": "X", "labels": "y", "scale": scale},
+        "objective": {"name": "kdac", "clusters": 2, "other_labels": [f"{tmp_path}/more.npy"]},
+        "solver": {"name": "ism"},
+        "stop": {"iterations": 1},
+        "output": {"pictures": False},
+    }
+    thalweg.run(config, tmp_path / "run")
+    np.save(tmp_path / "more.npy", rows[:, 2] > 0)
+    with pytest.raises(CheckpointError, match="belongs to another run"):
+        thalweg.run({**config, "stop": {"iterations": 9}}, tmp_path / "run", resume=True)

@@ -213,3 +213,8 @@ def test_rows_that_come_later_join_the_map_and_leave_the_others_nearly_in_place(
     assert estimator.objective_ < 1.05 * objective + 0.1
     estimator.keep_data = False
     assert not hasattr(estimator, "partial_fit")
+
+
+def test_an_option_of_the_solver_that_is_a_parameter_is_refused():
+    with pytest.raises(InputError, match="solver_options has 'seed', which is a parameter"):
+        TSNE(solver_options={"seed": 1}).fit(np.random.default_rng(0).normal(size=(30, 3)))

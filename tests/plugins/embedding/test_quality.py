@@ -54,6 +54,16 @@ def test_a_map_that_is_not_finite_or_has_other_rows_is_refused():
             map_quality(points, places)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"labels": np.zeros(100)}, {"labels": np.zeros((200, 2))}, {"sample": 0}, {"neighbors": 2.5}],
+)
+def test_labels_and_numbers_that_do_not_fit_are_refused(wrong):
+    points, _ = clusters()
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        map_quality(points, points[:, :2], **wrong)
+
+
 def made(count=60, seed=0):
     random = np.random.default_rng(seed)
     values = random.standard_normal((count, 5))

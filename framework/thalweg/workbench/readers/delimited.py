@@ -187,12 +187,14 @@ class _Table:
         return np.array([fields[column].strip() for _, fields in self.rows()])
 
     def numbers(self, columns: list[int]) -> np.ndarray:
-        lines, failure, array, read = self.lines, None, np.empty((0, 0)), columns
-        separator = None if self.delimiter == " " else self.delimiter
-        if separator and any('"' in line for line in lines):
+        lines, failure, array = self.lines, None, np.empty((0, 0))
+        separator, read = None if self.delimiter == " " else self.delimiter, columns
+        quoted = separator is not None and any('"' in line for line in lines)
+        if quoted:
             # NumPy and the csv module see quotes in other places.
             chosen = ([fields[column] for column in columns] for _, fields in self.rows())
-            lines, separator, read = [_SEPARATOR.join(c) for c in chosen], _SEPARATOR, None
+            lines, separator = [_SEPARATOR.join(fields) for fields in chosen], _SEPARATOR
+            read = [*range(len(columns))]
         try:
             array = np.loadtxt(lines, delimiter=separator, usecols=read, ndmin=2, comments=None)
         except (ValueError, IndexError) as error:
@@ -200,7 +202,7 @@ class _Table:
         rounded = not largest_value(array) < EXACT
         # loadtxt with usecols does not mind longer lines; we do.
         odd = separator and any(line.count(separator) != self.width - 1 for line in lines)
-        if failure or rounded or (read and odd):
+        if failure or rounded or (odd and not quoted):
             self._find_wrong(columns, failure, rounded)
         if failure:
             raise InputError(

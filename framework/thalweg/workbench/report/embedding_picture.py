@@ -15,6 +15,7 @@ from thalweg.workbench.report.figures import (
     ORIGIN,
     PLAIN,
     class_colors,
+    class_count,
     new_figure,
     plain,
     save_figure,
@@ -74,9 +75,7 @@ def draw_embedding(
     dimensions = points.shape[1]
     if dimensions > 3:
         points = principal_components(points, Layout(MPI.COMM_SELF, *points.shape), 2)
-    names = (
-        [] if labels is None or not len(labels) else _names(int(np.max(labels)) + 1, label_names)
-    )
+    names = [] if labels is None else _names(class_count(labels, len(points)), label_names)
     height = 6.4 if dimensions > 1 else 1.3 + 0.32 * min(max(len(names), 1), _MAX_NAMED)
     with style():
         figure = new_figure(7.2, height)

@@ -74,6 +74,15 @@ def new_figure(width: float, height: float) -> "Figure":
     return figure
 
 
+def class_count(labels: np.ndarray, points: int) -> int:
+    """Number of classes; refused if the labels are not an integer from 0 for each point."""
+    labels = np.asarray(labels)
+    integers = labels.shape == (points,) and (labels.dtype.kind in "iu" or not points)
+    if not integers or labels.min(initial=0) < 0:
+        raise InputError(f"labels must be integers of at least 0, one for each of {points} points")
+    return int(labels.max(initial=-1)) + 1
+
+
 def plain(text: str) -> str:
     """A text of the user's, in which a dollar sign begins no formula."""
     return printable(text).replace("$", r"\$")

@@ -15,7 +15,7 @@ import numpy as np
 from thalweg.errors import InputError, printable
 from thalweg.files import atomic_write
 from thalweg.lazy import extra
-from thalweg.workbench.report.figures import class_colors
+from thalweg.workbench.report.figures import class_colors, class_count
 
 #: Side of a sheet of thumbnails, in pixels, and bytes that those of a page may have unpacked.
 SHEET_SIDE, MAX_BYTES = 4096, 2**26
@@ -102,9 +102,7 @@ def write_map_page(
 
 def _classes(labels: np.ndarray, label_names: Sequence[str] | None) -> dict[str, Any]:
     """Labels, with the name and the color of each class."""
-    if labels.ndim != 1 or labels.dtype.kind not in "iu" or labels.min() < 0:
-        raise InputError("labels must be integers of at least 0, one for each point")
-    count = int(labels.max()) + 1
+    count = class_count(labels, len(labels))
     names = [str(number) for number in range(count)] if label_names is None else label_names
     return {
         "names": [printable(str(name)) for name in names[:count]],

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from thalweg.errors import InputError
 from thalweg.files import atomic_write
 from thalweg.result import Trace
 from thalweg.workbench.report import (
@@ -42,6 +43,12 @@ def test_an_embedding_of_any_dimension_is_drawn(tmp_path, columns, labeled):
     draw_embedding(tmp_path / "map.png", points(50, columns), labels, title="50 points")
     assert [entry.name for entry in tmp_path.iterdir()] == ["map.png"]
     assert (pixels(tmp_path / "map.png") != WHITE).any(axis=2).mean() > 0.005
+
+
+@pytest.mark.parametrize("labels", [[-1, 0], [0], [0.0, 1.0], ["a", "b"], [[0], [1]]])
+def test_labels_that_are_no_classes_are_refused(labels):
+    with pytest.raises(InputError, match="integers of at least 0, one for each of 2 points"):
+        draw_embedding(None, points(2, 2), np.array(labels))
 
 
 def test_points_have_the_color_of_their_label(tmp_path):
