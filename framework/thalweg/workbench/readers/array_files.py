@@ -46,7 +46,8 @@ def read_npy(path: Path, options: Mapping[str, Any]) -> Source:
 def map_npy(path: Path) -> np.memmap:
     """Memory map of an npy file; Python objects are never unpickled."""
     refuse_special_file(path)
-    with refused(_DAMAGED, f"'{path}' is damaged, or not an npy file of numbers"):
+    error = refused(_DAMAGED, f"'{path}' is damaged, or not an npy file of numbers")
+    with np.errstate(over="ignore"), error:  # of the length that a header declares
         return np.lib.format.open_memmap(path, mode="r")
 
 

@@ -50,7 +50,7 @@ def _fill(folder):
     np.save(folder / "tiny.npy", TABLE * 1e-200)
     np.save(folder / "fractions.npy", np.array([0, 1, 0.5, 2]))
     np.save(folder / "three.npy", np.arange(3))
-    for name, shape in {"negative": (-4, 3), "huge": (2**40, 3)}.items():
+    for name, shape in {"negative": (-4, 3), "huge": (2**40, 3), "over": (2**62,) * 2}.items():
         (folder / f"{name}.npy").write_bytes(_npy(shape) + bytes(96))
     with zipfile.ZipFile(folder / "bomb.npz", "w") as archive:
         archive.writestr("a.npy", _npy((2**26, 1000)))
@@ -124,6 +124,7 @@ CASES = [
     ({"path": "empty.npy"}, "empty"),
     ({"path": "negative.npy"}, "is damaged, or not an npy file"),
     ({"path": "huge.npy"}, "is damaged, or not an npy file"),
+    ({"path": "over.npy"}, "is damaged, or not an npy file"),
     ({"path": "bomb.npz"}, "is damaged, or not an npz file"),
     ({"path": "nul\0l.npy"}, "null characters"),
     ({"path": "complex.npy"}, "complex numbers, not real numbers"),
