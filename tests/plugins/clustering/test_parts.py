@@ -5,7 +5,7 @@ import pytest
 from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score
 
-from thalweg.parallel import Layout
+from thalweg.parallel import MPI, Layout
 from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.coordinate_power import coordinate_power_smallest
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
@@ -77,6 +77,15 @@ def test_kmeans_finds_the_clusters_on_any_ranks(comm):
     reference = KMeans(5, n_init=10, random_state=0).fit(points)
     assert found.inertia == pytest.approx(reference.inertia_, rel=1e-6)
     np.testing.assert_array_equal(layout.gather_rows(found.labels), truth)
+
+
+@pytest.mark.ranks(2, 3)
+def test_kmeans_starts_from_the_same_rows_on_any_ranks(comm):
+    points = np.random.default_rng(0).random((60, 3))
+    layout = Layout(comm, 60)
+    found = kmeans(layout, layout.local(points), 8, starts=1, iterations=0)
+    alone = kmeans(Layout(MPI.COMM_SELF, 60), points, 8, starts=1, iterations=0)
+    np.testing.assert_array_equal(found.centers, alone.centers)
 
 
 def _median_written_out(points):

@@ -9,7 +9,7 @@ from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_preconditioner
 from thalweg_saddlefree.capabilities import LayerBlock, LayerSample
 from thalweg_saddlefree.kronecker.factors import LayerFactors, Moments
-from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
+from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner, owners
 from thalweg_saddlefree.minibatches import RowSet
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import (
@@ -150,6 +150,13 @@ def test_it_is_a_preconditioner_with_a_memory(comm, corrected):
     problem = objective(comm, rows=12)
     metric = KroneckerPreconditioner(corrected=corrected, inverse_every=3)
     check_preconditioner(metric, problem, problem.initial_point(0))
+
+
+def test_layers_are_shared_out_by_their_cost():
+    blocks = tuple(LayerBlock(0, n, n, bias=False) for n in (100, 50, 70, 60, 1))
+    assert owners(blocks, 1) == [0] * 5
+    assert owners(blocks, 2) == [0, 1, 1, 1, 1]
+    assert sorted(set(owners(blocks, 3))) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "nonlinear-cg", "hessian-free", "gradient-descent"])
