@@ -115,31 +115,24 @@ class LayeredCurvature(Capability):
 
 
 def draw_curvature_rows(objective: Objective, seed: int, counter: int, rows: int | None) -> None:
-    """Let values and gradients see all data rows, and curvature products a sample of them."""
-    sample = curvature_sample(objective, seed, counter, rows)
-    if isinstance(objective, Minibatches):
-        objective.use_rows(None, sample)
+    """Let values and gradients see all data rows, and curvature products a sample of them.
 
-
-def curvature_sample(
-    objective: Objective, seed: int, counter: int, rows: int | None
-) -> RowSet | None:
-    """Data rows for curvature products; None for all.  It does not depend on the ranks.
-
-    Martens (2010), section 4.4: the sample hardly changes the direction and costs far less.
+    Martens (2010), section 4.4: the sample hardly changes the direction and costs far less.  It
+    does not depend on the ranks; None stands for all rows.
     """
-    if rows is None:
-        return None
     if not isinstance(objective, Minibatches):
-        raise InputError(
-            f"{type(objective).__name__} has no data rows to sample; leave the number of rows out"
-        )
-    layout = objective.data_layout
-    if rows >= layout.rows:
-        return None
-    stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(counter,)))
-    chosen = np.sort(stream.choice(layout.rows, size=rows, replace=False))
-    return RowSet(layout.own(chosen), rows)
+        if rows is not None:
+            raise InputError(
+                f"{type(objective).__name__} has no data rows to sample; leave the number of rows "
+                "out"
+            )
+        return
+    layout, sample = objective.data_layout, None
+    if rows is not None and rows < layout.rows:
+        stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(counter,)))
+        chosen = np.sort(stream.choice(layout.rows, size=rows, replace=False))
+        sample = RowSet(layout.own(chosen), rows)
+    objective.use_rows(None, sample)
 
 
 class AdaptiveDamping(ABC):

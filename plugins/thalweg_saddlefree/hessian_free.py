@@ -26,11 +26,14 @@ from thalweg_saddlefree.capabilities import (
     mean_gradient_squares,
 )
 from thalweg_saddlefree.curvature import CurvatureOperator, Slices
-from thalweg_saddlefree.trial_steps import Trials, evaluated_start
+from thalweg_saddlefree.trial_steps import Trials, check_start
 from thalweg_saddlefree.truncated_cg import Truncated, truncated_cg
 
 #: Trials of the final line search.
 TRIALS = 30
+
+#: Factor of the last direction as the start of CG, and power of the diagonal preconditioner.
+DECAY, EXPONENT = 0.95, 0.75
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +65,6 @@ class HessianFree(Solver[HessianFreeState]):
         float, Help("relative progress of the model at which CG stops", above=0)
     ] = 5e-4
     steps: Annotated[int, Help("maximum number of CG iterations per direction", minimum=1)] = 250
-    decay: Annotated[
-        float, Help("factor of the last direction as the start of CG", minimum=0, maximum=1)
-    ] = 0.95
-    exponent: Annotated[
-        float, Help("power of the diagonal preconditioner; 0 switches it off", minimum=0, maximum=1)
-    ] = 0.75
     curvature_rows: Annotated[
         int | None,
         Help("number of data rows of curvature products; by default all", unit="rows", minimum=1),
@@ -88,17 +85,12 @@ class HessianFree(Solver[HessianFreeState]):
         return False
 
     def init(self, objective: Objective, x: Array) -> HessianFreeState:
-        value, gradient, norm = evaluated_start(objective, x, self.curvature_rows)
-        return HessianFreeState(
-            objective=objective,
-            x=x,
-            value=value,
-            gradient=gradient,
-            gradient_norm=norm,
-            evaluations=1,
-            last=np.zeros_like(x),
-            damping=self.damping,
+        draw_curvature_rows(objective, self.seed, 0, self.curvature_rows)
+        state = HessianFreeState.evaluated(
+            objective, x, last=np.zeros_like(x), damping=self.damping
         )
+        check_start(state)
+        return state
 
     def step(self, state: HessianFreeState) -> HessianFreeState:
         """One iteration: CG, CG backtracking, line search, new damping."""
@@ -122,7 +114,7 @@ class HessianFree(Solver[HessianFreeState]):
             operator,
             slices.take(state.gradient),
             state.damping,
-            start=self.decay * slices.take(state.last),
+            start=DECAY * slices.take(state.last),
             solve=self._solve(state, slices),
             progress=self.progress,
             limit=self.steps,
@@ -141,15 +133,15 @@ class HessianFree(Solver[HessianFreeState]):
     def _solve(self, state: HessianFreeState, slices: Slices) -> Callable[[np.ndarray], np.ndarray]:
         """The preconditioner of CG: the one given, or the diagonal of section 4.7.
 
-        The latter is ``(mean squared gradient + damping)^exponent``, for objectives that know
+        The latter is ``(mean squared gradient + damping)^(3/4)``, for objectives that know
         it where no preconditioner with a damping of its own is given.
         """
         metric = self.preconditioner
         squares = None
-        if not isinstance(metric, AdaptiveDamping) and self.exponent > 0:
+        if not isinstance(metric, AdaptiveDamping):
             squares = mean_gradient_squares(state.objective, state.x, slices)
         if squares is not None:
-            diagonal = (squares + state.damping) ** self.exponent
+            diagonal = (squares + state.damping) ** EXPONENT
             return lambda piece: piece / diagonal
         if metric is None:
             return lambda piece: piece

@@ -168,42 +168,35 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
         scaled = jnp.sqrt(chance) * signs
         return scaled - chance * scaled.sum(axis=-1, keepdims=True)
 
-    def _loss_hessian(self, outputs: Any, along: Any) -> Any:
-        nn = self._jax.nn
-        if self._loss == "squared":
-            return along
-        if self._loss == "logistic":
-            chance = nn.sigmoid(outputs)
-            return chance * (1 - chance) * along
-        weighted = nn.softmax(outputs) * along
-        return weighted - nn.softmax(outputs) * weighted.sum(axis=-1, keepdims=True)
-
     # -- curvature -------------------------------------------------------------------------
 
     def gauss_newton_product(self, x: Array, direction: Array) -> Array:
         """``J' (loss's Hessian) J direction``: one forward mode, one reverse mode."""
-        rows = self._curvature_rows or self._all_rows()
+        rows = self._rows_of_curvature()
         return self._total(self._call("gauss-newton", rows, self._point(x), self._point(direction)))
 
     def _gauss_newton(self, flat: Any, along: Any, rows: Any, weights: Any) -> Any:
         def outputs(point: Any) -> Any:
             return self._model(self.unravel(point), rows[0], lambda name, inputs, z: z)
 
-        z, moved = self._jax.jvp(outputs, (flat,), (along,))
-        pull = self._jax.vjp(outputs, flat)[1]
-        return pull(self._loss_hessian(z, moved) * weights[:, None])[0]
+        def slopes(z: Any) -> Any:  # every loss is convex in the outputs
+            return self._jax.grad(lambda z: (self._losses(z, rows[1]) * weights).sum())(z)
 
-    def _all_rows(self) -> RowSet:
-        return RowSet(np.arange(self.data_layout.local_rows), self.data_layout.rows)
+        z, moved = self._jax.jvp(outputs, (flat,), (along,))
+        image = self._jax.jvp(slopes, (z,), (moved,))[1]
+        return self._jax.vjp(outputs, flat)[1](image)[0]
+
+    def _rows_of_curvature(self) -> RowSet:
+        layout = self.data_layout
+        return self._curvature_rows or RowSet(np.arange(layout.local_rows), layout.rows)
 
     @property
     def curvature_row_count(self) -> int:
-        rows = self._curvature_rows
-        return self.data_layout.rows if rows is None else rows.total
+        return self._rows_of_curvature().total
 
     def layer_samples(self, x: Array, draw: int) -> Iterator[LayerSample]:
         """Tapped inputs, and random signs pulled back from the outputs."""
-        rows = self._curvature_rows or self._all_rows()
+        rows = self._rows_of_curvature()
         self.operations += COSTS["sample"] * rows.total
         count = len(rows.local)
         if not count:

@@ -10,8 +10,6 @@ stores, or communicates, the order of all rows.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -81,22 +79,6 @@ class Minibatches(Capability):
             reuses its forward pass.
         """
         self.rows_in_use = (values, curvature)
-
-    @contextmanager
-    def temporary_rows(
-        self, values: RowSet | None, curvature: RowSet | None = None
-    ) -> Iterator[None]:
-        """Use some of the rows in a block, and afterwards those that were in use before it."""
-        before = self.rows_in_use
-        self.use_rows(values, curvature)
-        try:
-            if self.rows_in_use[1] is not curvature:
-                raise TypeError(
-                    f"{type(self).__name__}.use_rows must call super().use_rows(values, curvature)"
-                )
-            yield
-        finally:
-            self.use_rows(*before)
 
     def held_out_value(self, x: Array) -> float:
         """Objective over rows that are not trained on; NaN where there are none.  Collective."""

@@ -25,7 +25,6 @@ from thalweg_saddlefree.curvature import (
     CurvatureOperator,
     LanczosAbsolute,
     OdeAbsolute,
-    RationalAbsolute,
     Slices,
 )
 from thalweg_saddlefree.curvature.basis import lowest_curvature
@@ -38,13 +37,12 @@ from thalweg_saddlefree.curvature_choice import (
     kinds_for,
 )
 from thalweg_saddlefree.step_search import StepSearch
-from thalweg_saddlefree.trial_steps import Trials, evaluated_start
+from thalweg_saddlefree.trial_steps import Trials, check_start
 
 #: The methods of applying |H|, by the name that users write.
 METHODS: dict[str, type[AbsoluteSolver]] = {
     "lanczos": LanczosAbsolute,
     "ode": OdeAbsolute,
-    "rational": RationalAbsolute,
 }
 
 #: A gradient this much smaller than the largest one met counts as zero.
@@ -53,11 +51,15 @@ STATIONARY = 1e-14
 #: Lengths tried along negative curvature at a stationary point.
 HALVINGS = 40
 
-#: Least damping over the largest Ritz value, if the user sets none.
+#: Least damping over the largest Ritz value, unless the user sets it to 0.
 FLOOR = 1e-7
 
-#: Added to the mean squared gradients, in units of their mean, before the power is taken.
-METRIC_FLOOR = 0.01
+#: Power of the mean squared gradients that scales the variables (Martens 2010, section 4.7), and
+#: what is added to them first, in units of their mean.
+EXPONENT, METRIC_FLOOR = 0.75, 0.01
+
+#: The Lanczos process ends when a step lowers the model by less than this share.
+PROGRESS = 0.03
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,12 +85,12 @@ class SaddleFree(Solver[SaddleFreeState]):
     """Solver ``saddle-free``.
 
     The options are described where they are declared.  ``"gauss-newton"`` cannot see negative
-    curvature.  ``tolerance`` and ``progress`` hold far from a solution: they tighten with the
-    square root of the gradient's decrease.  With a ``damping`` of 0 it stays 0 as long as steps
-    are accepted, ``least_damping`` is 0 by default, and a singular Hessian is refused.  Samples
-    of ``curvature_rows`` that are too small show as low ratios and a damping that stays high.
-    Where the objective knows its mean squared gradients, the variables are scaled by their
-    power ``-exponent / 2`` first, and |.| is that of the scaled Hessian.
+    curvature.  ``tolerance`` holds far from a solution: it tightens with the square root of
+    the gradient's decrease.  With a ``damping`` of 0 it stays 0 as long as steps are accepted,
+    and a singular Hessian is refused.  Samples of ``curvature_rows`` that are too small show as
+    low ratios and a damping that stays high.  Where the objective knows its mean squared
+    gradients, the variables are scaled by a power of them first, and |.| is that of the scaled
+    Hessian.
 
     Raises
     ------
@@ -100,7 +102,7 @@ class SaddleFree(Solver[SaddleFreeState]):
     method: Annotated[
         str,
         Help(
-            "how |H| is applied: one Lanczos basis, a differential equation, or shifted solves",
+            "how |H| is applied: one Lanczos basis, or a differential equation",
             choices=tuple(METHODS),
         ),
     ] = "lanczos"
@@ -113,13 +115,6 @@ class SaddleFree(Solver[SaddleFreeState]):
         ),
     ] = "hessian"
     tolerance: Annotated[float, Help("relative error of a direction", above=0, below=1)] = 0.3
-    progress: Annotated[
-        float,
-        Help(
-            "the Lanczos process ends when a step lowers the model by less than this share",
-            minimum=0,
-        ),
-    ] = 0.03
     steps: Annotated[int, Help("maximum number of Krylov steps per direction", minimum=1)] = 150
     damping: Annotated[
         float | None,
@@ -129,26 +124,10 @@ class SaddleFree(Solver[SaddleFreeState]):
             minimum=0,
         ),
     ] = None
-    least_damping: Annotated[
-        float | None,
-        Help(
-            "lower bound of the damping; by default 1e-7 of the largest Ritz value",
-            unit="curvature",
-            minimum=0,
-        ),
-    ] = None
     curvature_rows: Annotated[
         int | None,
         Help("number of data rows of curvature products; by default all", unit="rows", minimum=1),
     ] = None
-    exponent: Annotated[
-        float,
-        Help(
-            "power of the diagonal of squared gradients that scales the variables",
-            minimum=0,
-            maximum=1,
-        ),
-    ] = 0.75
     seed: Annotated[int, Help("seed of samples and probes", minimum=0)] = 0
 
     requires: ClassVar[tuple[type[Capability], ...]] = (HessianProduct,)
@@ -160,21 +139,13 @@ class SaddleFree(Solver[SaddleFreeState]):
     def init(self, objective: Objective, x: Array) -> SaddleFreeState:
         """Evaluate the start and probe the Hessian product for symmetry."""
         kinds_for(objective, self.curvature)
-        value, gradient, norm = evaluated_start(objective, x, self.curvature_rows)
         draw_curvature_rows(objective, self.seed, 0, self.curvature_rows)
+        state = SaddleFreeState.evaluated(objective, x)
+        check_start(state)
         slices = Slices.of(objective)
         operator = CurvatureOperator(slices, objective, x)
         check_symmetry(slices, operator, self.seed)
-        return SaddleFreeState(
-            objective=objective,
-            x=x,
-            value=value,
-            gradient=gradient,
-            gradient_norm=norm,
-            evaluations=1,
-            largest_norm=norm,
-            products=operator.products,
-        )
+        return replace(state, largest_norm=state.gradient_norm, products=operator.products)
 
     def step(self, state: SaddleFreeState) -> SaddleFreeState:
         """One iteration: a basis, then trials of dampings until the objective falls."""
@@ -206,10 +177,7 @@ class SaddleFree(Solver[SaddleFreeState]):
             damping = self.damping
         if damping is None:
             damping = 1e-2 * solver.largest()
-        floor = self.least_damping or 0.0
-        if self.damping != 0.0 and self.least_damping is None:
-            floor = FLOOR * solver.largest()
-        damping = max(damping, self.least_damping or 0.0)
+        floor = 0.0 if self.damping == 0.0 else FLOOR * solver.largest()
         trials = Trials(state, slices)
         search = StepSearch(state, trials, solver, metric, floor)
         found = search.run(damping)
@@ -262,21 +230,19 @@ class SaddleFree(Solver[SaddleFreeState]):
         )
         if self.method == "lanczos":
             return LanczosAbsolute(
-                *parts, progress=self.progress * forcing, dtype=krylov_type(state.objective)
+                *parts, progress=PROGRESS * forcing, dtype=krylov_type(state.objective)
             )
         return METHODS[self.method](*parts)
 
     def _metric(self, state: SaddleFreeState, slices: Slices) -> np.ndarray | float:
         """Scaling S of the variables: |S H S| is applied, and the step is S times the result."""
-        if self.exponent == 0.0:
-            return 1.0
         squares = mean_gradient_squares(state.objective, state.x, slices)
         if squares is None:
             return 1.0
         mean = slices.dot(squares, np.ones_like(squares)) / slices.size
         if not mean > 0:
             return 1.0
-        return np.asarray((squares / mean + METRIC_FLOOR) ** (-0.5 * self.exponent))
+        return np.asarray((squares / mean + METRIC_FLOOR) ** (-0.5 * EXPONENT))
 
     def _left_stationary_point(self, state: SaddleFreeState, slices: Slices) -> SaddleFreeState:
         """At a zero gradient: follow the most negative Ritz vector, or end if there is none."""

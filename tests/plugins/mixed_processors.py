@@ -55,7 +55,7 @@ CASES = [
     ("kdac", {}, "dimension-growth", {"iterations": 20}),
     ("t-sne", {"init": "spectral"}, "lbfgs", {"iterations": 20}),
     ("kdac", {}, "ism", {"finish": "trust-region", "iterations": 15}),
-    ("mlp", {}, "saddle-free", {"method": "rational", "iterations": 3}),
+    ("mlp", {}, "saddle-free", {"method": "ode", "iterations": 3}),
     ("laplacian-eigenmaps", {}, "eigen", {}),
 ]
 

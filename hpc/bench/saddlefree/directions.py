@@ -12,10 +12,11 @@ from thalweg_saddlefree.curvature import (
     AbsoluteSolver,
     LanczosAbsolute,
     OdeAbsolute,
-    RationalAbsolute,
     Slices,
     SpectrumTooWide,
 )
+
+from .rational import RationalAbsolute
 
 #: Ways of |H|; for the differential equation the accuracy of its solves, as a part of the
 #: tolerance, is tuned: the table has both the least of these and the default's.

@@ -5,10 +5,9 @@ from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.lanczos import LanczosAbsolute
 from thalweg_saddlefree.curvature.ode import OdeAbsolute
 from thalweg_saddlefree.curvature.operator import CurvatureOperator
-from thalweg_saddlefree.curvature.rational import RationalAbsolute
 from thalweg_saddlefree.curvature.slices import Slices
 
 __all__ = [
     "AbsoluteSolver", "CurvatureOperator", "Direction", "LanczosAbsolute", "LanczosBasis",
-    "Model", "OdeAbsolute", "RationalAbsolute", "Slices", "SpectrumTooWide",
+    "Model", "OdeAbsolute", "Slices", "SpectrumTooWide",
 ]  # fmt: skip

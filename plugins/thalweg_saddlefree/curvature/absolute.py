@@ -1,4 +1,4 @@
-"""Base of the three methods of applying |H|.
+"""Base of the methods of applying |H|.
 
 With damping ``lam`` the matrix is ``(H^2 + lam^2 I)^(1/2)``: |H| itself without
 damping, and never singular with it.  The step is minus its inverse times the
@@ -8,7 +8,7 @@ gradient.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -50,30 +50,22 @@ class Direction:
     error: float  # estimated relative error of ``step``
 
 
+@dataclass(eq=False)
 class AbsoluteSolver(ABC):
-    """One method of applying ``(H^2 + damping^2 I)^(-1/2)`` to minus a gradient.
+    """One method of applying ``(H^2 + damping^2 I)^(-1/2)`` to minus a gradient."""
 
-    ``gradient`` is this rank's slice of g, ``tolerance`` the wanted relative error of a step, and
-    ``limit`` the largest number of Krylov steps.
-    """
+    slices: Slices
+    plain_product: Product
+    gradient: np.ndarray  # this rank's slice of g
+    tolerance: float = 1e-6  # relative error of a step
+    limit: int = 500  # largest number of Krylov steps
 
-    def __init__(
-        self,
-        slices: Slices,
-        product: Product,
-        gradient: np.ndarray,
-        tolerance: float = 1e-6,
-        limit: int = 500,
-    ) -> None:
-        self.slices = slices
-        self.gradient = gradient
-        self.gradient_norm = slices.norm(gradient)
-        self.tolerance = tolerance
-        self.limit = limit
-        self.products = 0  # with H so far
-        self.steps = 0  # Krylov steps (Lanczos steps, or CG iterations) so far
-        self.lowest = float("nan")  # most negative Ritz value of H seen
-        self._plain_product = product
+    products: int = field(default=0, init=False)  # with H so far
+    steps: int = field(default=0, init=False)  # Krylov steps so far: of Lanczos or of CG
+    lowest: float = field(default=float("nan"), init=False)  # most negative Ritz value seen
+
+    def __post_init__(self) -> None:
+        self.gradient_norm = self.slices.norm(self.gradient)
         if not self.gradient_norm > 0:
             raise InputError(
                 "the gradient is zero or not finite, so |H| gives no direction from it; "
@@ -83,7 +75,7 @@ class AbsoluteSolver(ABC):
     def product(self, piece: np.ndarray) -> np.ndarray:
         """A counted product with H."""
         self.products += 1
-        return self._plain_product(piece)
+        return self.plain_product(piece)
 
     def largest(self) -> float:
         """Size of the largest eigenvalue of H, from a few Lanczos steps.  Collective."""

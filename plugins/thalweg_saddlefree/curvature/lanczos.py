@@ -14,6 +14,7 @@ products.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,6 @@ from thalweg_saddlefree.curvature.absolute import (
     refuse_singular,
 )
 from thalweg_saddlefree.curvature.basis import LanczosBasis
-from thalweg_saddlefree.curvature.operator import Product
-from thalweg_saddlefree.curvature.slices import Slices
 
 #: Factor of the extrapolated error, for convergence that slows down.
 SAFETY = 1.5
@@ -38,6 +37,7 @@ SAFETY = 1.5
 STRIDE = 4
 
 
+@dataclass(eq=False)
 class LanczosAbsolute(AbsoluteSolver):
     """Steps for every damping from one Lanczos basis, which is stored in ``dtype``.
 
@@ -45,20 +45,13 @@ class LanczosAbsolute(AbsoluteSolver):
     the rule of Hessian-free optimization (Martens 2010, section 4.4); 0 for never.
     """
 
-    def __init__(
-        self,
-        slices: Slices,
-        product: Product,
-        gradient: np.ndarray,
-        tolerance: float = 1e-6,
-        limit: int = 500,
-        progress: float = 0.0,
-        dtype: np.dtype[Any] | None = None,
-    ) -> None:
-        super().__init__(slices, product, gradient, tolerance, limit)
-        self.progress = progress
-        self.basis = LanczosBasis(slices, gradient, dtype)
-        self._found: dict[tuple[float, int, bool], np.ndarray] = {}
+    progress: float = 0.0
+    dtype: np.dtype[Any] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.basis = LanczosBasis(self.slices, self.gradient, self.dtype)
+        self._coordinates_of: dict[tuple[float, int, bool], np.ndarray] = {}
 
     def largest(self) -> float:
         """Largest Ritz value in size; takes its steps in the basis itself."""
@@ -89,15 +82,15 @@ class LanczosAbsolute(AbsoluteSolver):
     def _coordinates(self, damping: float, steps: int) -> np.ndarray:
         # An estimate of the error asks for those of earlier estimates again.
         key = (damping, steps, self.basis.complete)
-        if key not in self._found:
+        if key not in self._coordinates_of:
             matrix = self.basis.tridiagonal(steps)
             _, sigma, right = scipy.linalg.svd(matrix, full_matrices=False)
             sigma, right = agreed(self.slices.comm, (sigma, right))
             if self.basis.complete:
                 refuse_singular(float(sigma[-1]), float(sigma[0]), damping)
             scaled = right.T @ (right[:, 0] / np.hypot(sigma, damping))
-            self._found[key] = -self.gradient_norm * scaled
-        return self._found[key]
+            self._coordinates_of[key] = -self.gradient_norm * scaled
+        return self._coordinates_of[key]
 
     def _slow(self, damping: float) -> bool:
         """Whether the last steps lowered the model by too little to go on."""

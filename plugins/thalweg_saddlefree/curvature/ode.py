@@ -13,16 +13,39 @@ against.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from thalweg.numerics import conjugate_gradients
-from thalweg_saddlefree.curvature.absolute import AbsoluteSolver, Direction, refuse_singular
+from thalweg_saddlefree.curvature.absolute import (
+    AbsoluteSolver,
+    Direction,
+    SpectrumTooWide,
+    refuse_singular,
+)
 from thalweg_saddlefree.curvature.basis import LanczosBasis
-from thalweg_saddlefree.curvature.fehlberg import integrate
 from thalweg_saddlefree.curvature.operator import Product
+from thalweg_saddlefree.curvature.slices import Slices
 
 #: Lanczos steps that bound the norm of H.
 BOUND_STEPS = 12
+
+# Fehlberg (1969), NASA TR R-315, table III.
+NODES = (0.0, 1 / 4, 3 / 8, 12 / 13, 1.0, 1 / 2)
+STAGES = (
+    np.zeros(0),
+    np.array([1 / 4]),
+    np.array([3 / 32, 9 / 32]),
+    np.array([1932 / 2197, -7200 / 2197, 7296 / 2197]),
+    np.array([439 / 216, -8.0, 3680 / 513, -845 / 4104]),
+    np.array([-8 / 27, 2.0, -3544 / 2565, 1859 / 4104, -11 / 40]),
+)
+FOURTH = np.array([25 / 216, 0.0, 1408 / 2565, 2197 / 4104, -1 / 5, 0.0])
+FIFTH = np.array([16 / 135, 0.0, 6656 / 12825, 28561 / 56430, -9 / 50, 2 / 55])
+
+#: Steps, refused ones included, after which the solution bends too sharply.
+MOST_STEPS = 500
 
 
 class OdeAbsolute(AbsoluteSolver):
@@ -89,3 +112,37 @@ class OdeAbsolute(AbsoluteSolver):
         # A Ritz value is off by at most the norm of what the last step left over.
         self._norm = float(np.abs(values).max()) + basis.off_diagonal[-1]
         self._smallest = float(np.abs(values).min()) if basis.complete else self._norm
+
+
+def integrate(
+    slices: Slices,
+    slope: Callable[[float, np.ndarray], np.ndarray],
+    start: np.ndarray,
+    tolerance: float,
+) -> np.ndarray:
+    """``x(1)`` of ``dx/dt = slope(t, x)``, ``x(0) = start``; this rank's slices.
+
+    The local error of a step, relative to the norm of x and to the step's share
+    of the interval, stays below ``tolerance``; the result is that of order 5.
+    """
+    t, x, length = 0.0, start.copy(), 0.05
+    for _ in range(MOST_STEPS):
+        length = min(length, 1.0 - t)
+        slopes = np.zeros((len(NODES), len(x)))
+        for stage, (node, weights) in enumerate(zip(NODES, STAGES, strict=True)):
+            at = x + length * (weights @ slopes[:stage])
+            slopes[stage] = slope(t + node * length, at)
+        error = length * slices.norm((FIFTH - FOURTH) @ slopes) / slices.norm(x)
+        allowed = tolerance * length
+        if error <= allowed:
+            x = x + length * (FIFTH @ slopes)
+            t += length
+            if t >= 1.0 - 1e-14:  # 1 - t may be left as a rounding error
+                return x
+        # The error per unit step goes with the fourth power of the length.
+        growth = 0.9 * (allowed / error) ** 0.25 if error > 0 else 4.0
+        length *= min(4.0, max(0.2, growth))
+    raise SpectrumTooWide(
+        f"the differential equation needs more than {MOST_STEPS} steps; take method = 'lanczos' or "
+        "raise the damping"
+    )

@@ -24,61 +24,52 @@ class Rosenbrock(LeastSquares):
 
     def backward(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
         valley, slope = np.split(r, 2)
-        result = np.zeros_like(x)
-        result[1:] += 10.0 * valley
-        result[:-1] -= 20.0 * x[:-1] * valley + slope
-        return result
+        falling = 20.0 * x[:-1] * valley + slope
+        return np.append(0.0, 10.0 * valley) - np.append(falling, 0.0)
 
     def second_order_term(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Only the valley residuals are not linear."""
-        result = np.zeros_like(x)
-        result[:-1] = -20.0 * r[: self.size - 1] * v[:-1]
-        return result
+        return np.append(-20.0 * r[: self.size - 1] * v[:-1], 0.0)
 
 
 class PowellSingular(LeastSquares):
-    """Powell's singular function on groups of four: the Hessian at the minimum 0 has rank two."""
+    """Powell's singular function on groups of four: the Hessian at the minimum 0 has rank two.
+
+    Residuals of a group are a + 10 b, 5^(1/2) (c - d), (b - 2 c)^2 and 10^(1/2) (a - d)^2.
+    """
 
     least = 4
     in_groups = True
 
+    #: Linear functions of a group, as rows; a residual is its function or the square of it.
+    linear = np.array(
+        [[1, 10, 0, 0], [0, 0, 5**0.5, -(5**0.5)], [0, 1, -2, 0], [10**0.25, 0, 0, -(10**0.25)]]
+    )
+    squared = np.array([False, False, True, True])
+
     def start(self) -> np.ndarray:
         return np.resize([3.0, -1.0, 0.0, 1.0], self.size)
 
+    def _mapped(self, x: np.ndarray) -> np.ndarray:
+        return x.reshape(-1, 4) @ self.linear.T
+
+    def _slopes(self, x: np.ndarray) -> np.ndarray:
+        return np.where(self.squared, 2.0 * self._mapped(x), 1.0)
+
     def residuals(self, x: np.ndarray) -> np.ndarray:
-        a, b, c, d = x.reshape(-1, 4).T
-        rows = [a + 10 * b, np.sqrt(5) * (c - d), (b - 2 * c) ** 2, np.sqrt(10) * (a - d) ** 2]
-        return np.concatenate(rows)
+        mapped = self._mapped(x)
+        return np.where(self.squared, mapped**2, mapped).ravel()
 
     def forward(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        a, b, c, d = x.reshape(-1, 4).T
-        p, q, r, s = v.reshape(-1, 4).T
-        rows = [
-            p + 10 * q,
-            np.sqrt(5) * (r - s),
-            2 * (b - 2 * c) * (q - 2 * r),
-            2 * np.sqrt(10) * (a - d) * (p - s),
-        ]
-        return np.concatenate(rows)
+        return (self._slopes(x) * self._mapped(v)).ravel()
 
     def backward(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
-        a, b, c, d = x.reshape(-1, 4).T
-        r1, r2, r3, r4 = np.split(r, 4)
-        inner, outer = 2 * (b - 2 * c) * r3, 2 * np.sqrt(10) * (a - d) * r4
-        columns = [
-            r1 + outer,
-            10 * r1 + inner,
-            np.sqrt(5) * r2 - 2 * inner,
-            -np.sqrt(5) * r2 - outer,
-        ]
-        return np.stack(columns, axis=1).ravel()
+        return ((self._slopes(x) * r.reshape(-1, 4)) @ self.linear).ravel()
 
     def second_order_term(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
         """The two squared residuals of each group are not linear."""
-        p, q, s, t = v.reshape(-1, 4).T
-        _, _, r3, r4 = np.split(r, 4)
-        inner, outer = 2 * r3 * (q - 2 * s), 2 * np.sqrt(10) * r4 * (p - t)
-        return np.stack([outer, inner, -2 * inner, -outer], axis=1).ravel()
+        curved = np.where(self.squared, 2.0 * r.reshape(-1, 4), 0.0)
+        return ((curved * self._mapped(v)) @ self.linear).ravel()
 
 
 class BroydenTridiagonal(LeastSquares):
@@ -88,23 +79,19 @@ class BroydenTridiagonal(LeastSquares):
         return -np.ones(self.size)
 
     def residuals(self, x: np.ndarray) -> np.ndarray:
-        r = (3.0 - 2.0 * x) * x + 1.0
-        r[1:] -= x[:-1]
-        r[:-1] -= 2.0 * x[1:]
-        return r
+        return (3.0 - 2.0 * x) * x + 1.0 - _neighbors(x, 1.0, 2.0)
 
     def forward(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        r = (3.0 - 4.0 * x) * v
-        r[1:] -= v[:-1]
-        r[:-1] -= 2.0 * v[1:]
-        return r
+        return (3.0 - 4.0 * x) * v - _neighbors(v, 1.0, 2.0)
 
     def backward(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
-        result = (3.0 - 4.0 * x) * r
-        result[:-1] -= r[1:]
-        result[1:] -= 2.0 * r[:-1]
-        return result
+        return (3.0 - 4.0 * x) * r - _neighbors(r, 2.0, 1.0)
 
     def second_order_term(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Every residual is quadratic in its own variable."""
         return -4.0 * r * v
+
+
+def _neighbors(x: np.ndarray, left: float, right: float) -> np.ndarray:
+    """``left x_(i-1) + right x_(i+1)``, zero beyond the ends."""
+    return np.append(0.0, left * x[:-1]) + np.append(right * x[1:], 0.0)

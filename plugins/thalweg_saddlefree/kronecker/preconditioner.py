@@ -15,17 +15,15 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import Capability, Objective, Preconditioner
-from thalweg.parallel import MPI, Array, raise_on_all_ranks, sum_large
+from thalweg.parallel import Array, raise_on_all_ranks, sum_large
 from thalweg.plugins import Help, check_declared
 from thalweg_saddlefree.capabilities import (
     AdaptiveDamping,
     LayerBlock,
     LayeredCurvature,
-    curvature_sample,
     krylov_type,
 )
-from thalweg_saddlefree.kronecker.factors import Basis, LayerFactors, Moments
-from thalweg_saddlefree.minibatches import Minibatches
+from thalweg_saddlefree.kronecker.factors import LayerFactors, Moments
 
 #: Factor by which the damping moves before the inverses are renewed out of turn.
 MOVED = 8.0
@@ -35,8 +33,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
     """Preconditioner ``kronecker``.
 
     A solver with a damping of its own (``saddle-free-subspace``) sets it in place of
-    ``damping``. ``corrected`` needs eigenvectors in place of inverses, some ten times the
-    work, and twice the matrix products per direction.
+    ``damping``.
 
     Raises
     ------
@@ -57,22 +54,10 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         inverse_every: Annotated[
             int, Help("updates between inversions of the factors; fewer at first", minimum=1)
         ] = 20,
-        corrected: Annotated[
-            bool, Help("estimate the eigenvalues anew in the factors' eigenvectors (EKFAC)")
-        ] = False,
-        rows: Annotated[
-            int | None,
-            Help(
-                "number of data rows, drawn for each update, that the factors are computed from; "
-                "by default those of the solver's curvature products",
-                unit="rows",
-                minimum=1,
-            ),
-        ] = None,
-        seed: Annotated[int, Help("seed of the sampled targets and rows", minimum=0)] = 0,
+        seed: Annotated[int, Help("seed of the sampled targets", minimum=0)] = 0,
     ) -> None:
-        self.damping, self.decay, self.inverse_every = damping, decay, inverse_every
-        self.corrected, self.rows, self.seed = corrected, rows, seed
+        self.damping, self.decay = damping, decay
+        self.inverse_every, self.seed = inverse_every, seed
         check_declared(self)
 
     def setup(self, objective: Objective, x: Array) -> None:
@@ -92,12 +77,10 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         #: Factors of this rank's layers, by layer.
         dtype, rank = krylov_type(objective), objective.comm.rank
         self.factors = {
-            layer: LayerFactors.zero(block, dtype, self.corrected)
+            layer: LayerFactors.zero(block, dtype)
             for layer, block in enumerate(self.blocks)
             if self.owners[layer] == rank
         }
-        #: With eigenvalue correction, every layer's eigenvectors on every rank.
-        self.bases: dict[int, Basis] = {}
         self.count = self.inverted = 0
         #: Damping for the next inversion.
         self.wanted_damping = self.damping
@@ -110,22 +93,14 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
     def update(self, x: Array) -> None:
         """Average the factors of the curvature rows at ``x``; invert them when it is time."""
         objective = self.objective
-        if self.rows is None:
-            sums, total = self._sums(x), objective.curvature_row_count
-        else:
-            sample = curvature_sample(objective, self.seed, self.count, self.rows)
-            assert isinstance(objective, Minibatches)
-            # A solver's step goes on with the rows of its batch.
-            with objective.temporary_rows(None, sample):
-                sums, total = self._sums(x), objective.curvature_row_count
+        sums, total = self._sums(x), objective.curvature_row_count
         self.count += 1
         keep = min(1.0 - 1.0 / self.count, self.decay)
         comm = objective.comm
         for layer, moments in enumerate(sums):
-            for array in moments.arrays():
+            for array in (moments.inputs, moments.derivatives):
                 # Column-major memory is handed over as it lies.
-                memory = array.T if array.flags.f_contiguous else array
-                sum_large(comm, memory, root=self.owners[layer])
+                sum_large(comm, array.T, root=self.owners[layer])
                 array /= total
             if self.owners[layer] == comm.rank:
                 self.factors[layer] = self.factors[layer].averaged(moments, keep)
@@ -139,39 +114,18 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         self.inverted, self.used_damping = self.count, self.wanted_damping
         with raise_on_all_ranks(comm):
             self.factors = {
-                layer: factors.refreshed(self.wanted_damping, self.corrected)
+                layer: factors.inverted(self.wanted_damping)
                 for layer, factors in self.factors.items()
             }
-        if self.corrected:
-            self._share_bases()
 
     def _sums(self, x: Array) -> list[Moments]:
-        sums: list[Moments | None] = [None] * len(self.blocks)
-        dtype: np.dtype[Any] = np.dtype(np.float32)
+        """This rank's sums for every layer."""
+        objective = self.objective
+        sums = [Moments.zero(block, krylov_type(objective)) for block in self.blocks]
         draw = (self.seed << 32) + self.count
-        squares = bool(self.bases)
-        for sample in self.objective.layer_samples(x, draw):  # type: ignore[attr-defined]
-            dtype = sample.inputs.dtype
-            moments = sums[sample.layer]
-            if moments is None:
-                moments = Moments.zero(self.blocks[sample.layer], dtype, squares)
-                sums[sample.layer] = moments
-            moments.add(sample, self.blocks[sample.layer], self.bases.get(sample.layer))
-        # A rank without rows adds nothing, in the type that the others have.
-        width = self.objective.comm.allreduce(dtype.itemsize, op=MPI.MAX)
-        dtype = np.dtype(np.float64 if width == 8 else np.float32)
-        return [
-            Moments.zero(block, dtype, squares) if moments is None else moments
-            for block, moments in zip(self.blocks, sums, strict=True)
-        ]
-
-    def _share_bases(self) -> None:
-        """Give all ranks the eigenvectors, in which each squares the gradients of its rows."""
-        comm = self.objective.comm
-        for layer, owner in enumerate(self.owners):
-            own = self.factors.get(layer)
-            basis = (own.left, own.right) if own is not None else None
-            self.bases[layer] = comm.bcast(basis, root=owner)
+        for sample in objective.layer_samples(x, draw):  # type: ignore[attr-defined]
+            sums[sample.layer].add(sample, self.blocks[sample.layer])
+        return sums
 
     def apply(self, residual: Array) -> Array:
         """Each rank solves with its own layers; every rank gets the whole."""
@@ -214,11 +168,9 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
             for layer, content in enumerate(state["layers"])
             if self.owners[layer] == rank
         }
-        if self.corrected and self.inverted:
-            self._share_bases()
 
     def close(self) -> None:
-        self.factors, self.bases, self.count = {}, {}, 0
+        self.factors, self.count = {}, 0
 
 
 def owners(blocks: tuple[LayerBlock, ...], ranks: int) -> list[int]:

@@ -66,9 +66,6 @@ class NetworkObjective(
     precision
         ``"double"``, or ``"single"`` for matrix products in float32: nearly
         twice as fast, values good to six digits.
-    memory
-        Bytes that a rank may use to keep activations between a gradient and the curvature
-        products at one point; what does not fit is computed again in every product.
     held_out
         This rank's inputs and targets of rows that are not trained on, or None.
 
@@ -86,6 +83,10 @@ class NetworkObjective(
     default_solver: ClassVar[str] = "saddle-free-subspace"
     default_preconditioner = "kronecker"
 
+    #: Bytes that a rank may use to keep activations between a gradient and the curvature
+    #: products at one point; what does not fit is computed again in every product.
+    memory = 2e9
+
     def __init__(
         self,
         comm: MPI.Comm,
@@ -98,7 +99,6 @@ class NetworkObjective(
         initialization: str = "glorot",
         scale: float = 1.0,
         precision: str = "double",
-        memory: float = 2e9,
         held_out: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         super().__init__(comm, Layout(MPI.COMM_SELF, network.parameters))
@@ -115,7 +115,6 @@ class NetworkObjective(
         self.l2 = float(l2)
         self.initialization = initialization
         self.scale = float(scale)
-        self.memory = float(memory)
         self.operations_per_gradient = network.flops("gradient") * rows.rows
         self.layers = tuple(
             LayerBlock(network.offsets[k], network.sizes[k] + 1, network.sizes[k + 1], bias=True)
@@ -304,7 +303,7 @@ class NetworkObjective(
         """The arguments; rows may have been scaled, to bits that depend on the number of ranks."""
         rows = {"inputs": self.inputs, "targets": self.targets}
         sketches = {name: sketch(self.rows, block) for name, block in rows.items()}
-        return {**super().identity(), **sketches, "held_out": None, "memory": None}
+        return {**super().identity(), **sketches, "held_out": None}
 
     # -- parts -----------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from thalweg_saddlefree.curvature.operator import curvature_product
 from thalweg_saddlefree.minibatches import STOCHASTIC_COLUMNS, BatchSchedule, Minibatches
 from thalweg_saddlefree.subspace.model import SubspaceModel
 from thalweg_saddlefree.subspace.state import SubspaceState
+from thalweg_saddlefree.trial_steps import check_start
 
 #: Rows of the first batches where the user sets none: an eighth of all, within these bounds.
 LEAST_BATCH, BATCH = 100, 1000
@@ -55,6 +56,9 @@ LONG = 20
 
 #: Part of the promised decrease that all rows see where a batch has the best size.
 KEPT = 1 / 3
+
+#: Factor of the damping per step while predictions hold.
+DAMPING_DECAY = 0.93
 
 #: Least damping in units of the curvature along the directions.
 LEAST_DAMPING = 1e-8
@@ -112,9 +116,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     damping: Annotated[
         float, Help("initial Levenberg-Marquardt damping", unit="curvature", above=0)
     ] = 3.0
-    damping_decay: Annotated[
-        float, Help("factor of the damping per step while predictions hold", above=0, below=1)
-    ] = 0.93
     check_every: Annotated[
         int, Help("steps between comparisons of actual and predicted decrease", minimum=1)
     ] = 5
@@ -163,11 +164,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
                 size=size,
             )
         )
-        if not (math.isfinite(state.value) and math.isfinite(state.gradient_norm)):
-            raise InputError(
-                f"the objective or its gradient is not finite at the starting point "
-                f"({state.value}); start from another point or scale the data"
-            )
+        check_start(state)
         return replace(state, operations=operations_of(objective) - done)
 
     def step(self, state: SubspaceState) -> SubspaceState:
@@ -182,7 +179,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         fits = agreed(objective.comm, slope <= state.bound and state.value <= state.highest)
         if not state.whole and not fits:
             state = state.taken_back()
-        if not (math.isfinite(state.value) and math.isfinite(state.gradient_norm)):
+        if not state.is_finite:
             return replace(state, outcome=Status.DIVERGED)
         if state.gradient_norm == 0.0:
             return replace(state, outcome=Status.SMALL_GRADIENT)
@@ -365,7 +362,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         # The first damping is a guess that may be far too large. Where a step gains more than
         # the damped model promised, the damping and not the curvature limited it.
         fast = not settled or ratio > 1.0
-        factor = self.damping_decay ** ((2 if fast else 1) * self.check_every)
+        factor = DAMPING_DECAY ** ((2 if fast else 1) * self.check_every)
         if ratio > 0.75:
             # In a long epoch it waits for what the epoch will show of noise.
             if state.whole or (state.batch < LONG and not state.noisy):

@@ -59,13 +59,12 @@ def test_sampled_gradients_have_the_gauss_newton_matrix_as_covariance(loss):
     np.testing.assert_allclose(np.hstack(products), fisher, atol=1e-12)
 
 
-@pytest.mark.parametrize("corrected", [False, True])
-def test_one_layer_with_one_output_is_inverted_exactly(corrected):
+def test_one_layer_with_one_output_is_inverted_exactly():
     """There A x G is the Gauss-Newton matrix, whatever the signs."""
     problem = objective(MPI.COMM_SELF, sizes=(5, 1), rows=40)
     problem.network.loss = SquaredError(ACTIVATIONS["linear"])
     x = problem.initial_point(0)
-    metric = KroneckerPreconditioner(damping=1e-12, corrected=corrected)
+    metric = KroneckerPreconditioner(damping=1e-12)
     metric.setup(problem, x)
     metric.update(x)
     wanted = problem.layout.random_normal(3)
@@ -84,13 +83,13 @@ def dense(layer, damping):
 def test_the_damping_is_factored_and_averages_move():
     stream = np.random.default_rng(0)
     block = LayerBlock(0, 3, 2, bias=True)
-    layer = LayerFactors.zero(block, np.dtype(float), corrected=False)
+    layer = LayerFactors.zero(block, np.dtype(float))
     a_mean, g_mean = np.zeros((3, 3)), np.zeros((2, 2))
     for keep in (0.0, 0.5, 0.6):
         a, g = stream.standard_normal((6, 2)), stream.standard_normal((6, 2))
-        moments = Moments.zero(block, np.dtype(float), squares=False)
-        moments.add(LayerSample(0, a[:, None], g[:, None]), block, None)
-        for array in moments.arrays():
+        moments = Moments.zero(block, np.dtype(float))
+        moments.add(LayerSample(0, a[:, None], g[:, None]), block)
+        for array in (moments.inputs, moments.derivatives):
             array /= 6
         layer = layer.averaged(moments, keep)
         a1 = np.column_stack([a, np.ones(6)])
@@ -98,33 +97,25 @@ def test_the_damping_is_factored_and_averages_move():
         g_mean = keep * g_mean + (1 - keep) * g.T @ g / 6
     np.testing.assert_allclose(np.triu(layer.inputs), np.triu(a_mean))
     np.testing.assert_allclose(np.triu(layer.derivatives), np.triu(g_mean))
-    layer = layer.refreshed(0.3, corrected=False)
+    layer = layer.inverted(0.3)
     gradient = stream.standard_normal((3, 2))
     solved = np.linalg.solve(dense(layer, 0.3), gradient.ravel())
     np.testing.assert_allclose(layer.solve(gradient).ravel(), solved)
 
 
-@pytest.mark.parametrize("places", [1, 4])
-def test_corrected_eigenvalues_are_mean_squared_gradients_of_rows(places):
+def test_derivatives_of_weights_at_several_places_are_averaged_over_them():
     stream = np.random.default_rng(1)
     block = LayerBlock(0, 3, 2, bias=False)
-    a, g = stream.standard_normal((7, places, 3)), stream.standard_normal((7, places, 2))
-    basis = left, right = [np.linalg.qr(stream.standard_normal((n, n)))[0] for n in (3, 2)]
-    moments = Moments.zero(block, np.dtype(float), squares=True)
-    moments.add(LayerSample(0, a, g), block, basis)
-    wanted = np.zeros((3, 2))
-    for row in range(7):
-        gradient = sum(np.outer(a[row, t], g[row, t]) for t in range(places))
-        wanted += (left.T @ gradient @ right) ** 2
-    np.testing.assert_allclose(moments.squares, wanted)
-    np.testing.assert_allclose(
-        np.triu(moments.derivatives), np.triu(np.einsum("npi,npj->ij", g, g) / places)
-    )
+    a, g = stream.standard_normal((7, 4, 3)), stream.standard_normal((7, 4, 2))
+    moments = Moments.zero(block, np.dtype(float))
+    moments.add(LayerSample(0, a, g), block)
+    for found, rows, share in ((moments.inputs, a, 1.0), (moments.derivatives, g, 0.25)):
+        squares = np.einsum("npi,npj->ij", rows, rows)
+        np.testing.assert_allclose(np.triu(found), np.triu(share * squares))
 
 
 @pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize("corrected", [False, True])
-def test_directions_do_not_depend_on_the_ranks(comm, corrected):
+def test_directions_do_not_depend_on_the_ranks(comm):
     found = []
     for ranks in (comm, MPI.COMM_SELF):
         problem = objective(ranks, sizes=(4, 6, 5, 3), rows=23)
@@ -135,7 +126,7 @@ def test_directions_do_not_depend_on_the_ranks(comm, corrected):
             problem.use_rows(RowSet(local, len(rows)))
             x = problem.initial_point(number)
             if number == 0:
-                metric = KroneckerPreconditioner(corrected=corrected, damping=0.1)
+                metric = KroneckerPreconditioner(damping=0.1)
                 metric.setup(problem, x)
             metric.update(x)
         found.append(metric.apply(problem.layout.random_normal(7)))
@@ -145,10 +136,9 @@ def test_directions_do_not_depend_on_the_ranks(comm, corrected):
 
 
 @pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize("corrected", [False, True])
-def test_it_is_a_preconditioner_with_a_memory(comm, corrected):
+def test_it_is_a_preconditioner_with_a_memory(comm):
     problem = objective(comm, rows=12)
-    metric = KroneckerPreconditioner(corrected=corrected, inverse_every=3)
+    metric = KroneckerPreconditioner(inverse_every=3)
     check_preconditioner(metric, problem, problem.initial_point(0))
 
 

@@ -80,7 +80,7 @@ def test_where_both_matrices_agree_it_is_the_damped_newton_step_whatever_the_dir
 )
 def test_a_stop_in_mid_epoch_goes_on_to_the_same_bits(comm, options):
     def build():
-        metric = KroneckerPreconditioner(inverse_every=3, corrected=bool(options.get("lanczos")))
+        metric = KroneckerPreconditioner(inverse_every=3)
         return SubspaceSaddleFree(
             preconditioner=metric, batch=17, growth=1.3, check_every=2, **options
         )

@@ -115,6 +115,7 @@ class RationalAbsolute(AbsoluteSolver):
     """Steps from shifted solves; memory does not grow with the number of products."""
 
     def direction(self, damping: float) -> Direction:
+        """The step at this damping."""
         margin = MARGIN
         while True:
             found = self._attempt(damping, margin)
