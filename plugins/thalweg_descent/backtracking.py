@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 
 from thalweg.numerics import parabola_ratio
-from thalweg_descent.line_function import LineFunction, Trial
-from thalweg_descent.line_search import LineSearch
+from thalweg_descent.line_search import LineFunction, LineSearch, Trial
 
 #: Trials evaluated with their gradient at once.  The first two are the likeliest to be
 #: accepted, and then the gradient is needed; later ones are evaluated by value alone.
@@ -21,14 +20,9 @@ class Backtracking(LineSearch):
     Each shorter step is the minimizer of the parabola through what is known,
     between a tenth of the rejected step and ``shrink`` times it.  Where the
     objective is not finite, a tenth is taken.
-
-    Attributes
-    ----------
-    shrink
-        Largest ratio of a step to the rejected one before it.
     """
 
-    shrink: float = 0.8
+    shrink: float = 0.8  # largest ratio of a step to the rejected one before it
 
     def search(self, line: LineFunction, first: float) -> Trial | None:
         """First trial that meets Armijo's condition (Nocedal and Wright, algorithm 3.1)."""

@@ -43,14 +43,12 @@ class Coroutine:
         dropped: its outcome says all that there is to say.
         """
         self._greenlet.parent = greenlet.getcurrent()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             return self._greenlet.switch(answer)
 
     def close(self) -> None:
         """End the function where it stands, by an exception that runs its clean-up."""
         if self._greenlet and not self._greenlet.dead:
             self._greenlet.parent = greenlet.getcurrent()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 self._greenlet.throw(greenlet.GreenletExit)

@@ -21,8 +21,7 @@ from thalweg.result import Status
 from thalweg_descent.backtracking import Backtracking
 from thalweg_descent.direction import Direction, Metric, Move
 from thalweg_descent.identity import Identity
-from thalweg_descent.line_function import LineFunction, Trial
-from thalweg_descent.line_search import LineSearch
+from thalweg_descent.line_search import LineFunction, LineSearch, Trial
 from thalweg_descent.strong_wolfe import StrongWolfe
 
 #: Steps in a row without a lower value, after which the run ends.
@@ -31,21 +30,11 @@ MAX_FLAT_STEPS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class DescentState(SolverState):
-    """State of gradient descent, nonlinear CG and L-BFGS.
+    """State of gradient descent, nonlinear CG and L-BFGS."""
 
-    Attributes
-    ----------
-    memory
-        Memory of the direction, a frozen dataclass.
-    lowest
-        Lowest value so far.
-    flat_steps
-        Steps in a row that brought no lower value.
-    """
-
-    memory: Any
-    lowest: float
-    flat_steps: int = 0
+    memory: Any  # of the direction, a frozen dataclass
+    lowest: float  # lowest value so far
+    flat_steps: int = 0  # steps in a row that brought no lower value
 
 
 @dataclass(frozen=True)

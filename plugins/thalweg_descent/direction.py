@@ -19,24 +19,13 @@ M = TypeVar("M")
 
 @dataclass(frozen=True)
 class Metric:
-    """B of ``B p = -g``.
+    """B of ``B p = -g``."""
 
-    Attributes
-    ----------
-    layout
-        Layout of the variable.
-    apply
-        The inverse of B times an array.
-    is_identity
-        Whether B is the identity, which knows nothing of the problem's scale.
-    constant
-        Whether B is the same at all iterates (``Preconditioner.constant``), so that its
-        inverse times a difference of gradients is a difference of what is known.
-    """
-
-    layout: Layout
-    apply: Callable[[Array], Array]
-    is_identity: bool
+    layout: Layout  # of the variable
+    apply: Callable[[Array], Array]  # the inverse of B times an array
+    is_identity: bool  # which knows nothing of the problem's scale
+    #: Whether B is the same at all iterates (``Preconditioner.constant``), so that its
+    #: inverse times a difference of gradients is a difference of what is known.
     constant: bool = False
 
 

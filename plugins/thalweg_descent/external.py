@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -121,27 +120,15 @@ class RunningSolver(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ExternalState(SolverState):
-    """State of an adapter.
+    """State of an adapter."""
 
-    Attributes
-    ----------
-    origin, origin_value
-        Iterate at which the external solver was last started, and the objective there.
-    since
-        Iterations since then.
-    memory
-        The preconditioner's state at that time.
-    products
-        Hessian products so far.
-    running_solver
-        The running external solver, not saved.
-    """
-
+    #: Iterate at which the external solver was last started, and the objective there.
     origin: Rows
     origin_value: float
-    since: int = 0
-    memory: Any
-    products: int = 0
+    since: int = 0  # iterations since then
+    memory: Any  # the preconditioner's state at that time
+    hessian_products: int = 0  # so far
+    #: Not saved.
     running_solver: RunningSolver | None = field(default=None, metadata=TRANSIENT)
 
 
@@ -241,7 +228,7 @@ class ExternalSolver(Solver[ExternalState]):
         state = replace(
             state,
             evaluations=state.evaluations + evaluator.evaluations - counts[0],
-            products=state.products + evaluator.products - counts[1],
+            hessian_products=state.hessian_products + evaluator.products - counts[1],
         )
         if found is None:
             return False, state
@@ -263,7 +250,9 @@ class ExternalSolver(Solver[ExternalState]):
         again = replace(state, running_solver=self.start(state, known=False))
         for _ in range(state.since):
             again = self._advanced(again)[1]
-        return replace(again, evaluations=state.evaluations, products=state.products)
+        return replace(
+            again, evaluations=state.evaluations, hessian_products=state.hessian_products
+        )
 
     def _renewed(self, state: ExternalState) -> ExternalState:
         """The state with the present iterate as origin of a new external solver."""
@@ -284,10 +273,6 @@ class ExternalSolver(Solver[ExternalState]):
             state.running_solver.close()
             state.running_solver.iterates = -1  # no state is where it stands
         return replace(state, running_solver=None, outcome=outcome)
-
-    def trace_row(self, state: ExternalState) -> Mapping[str, float]:
-        """Hessian products so far."""
-        return {"hessian_products": float(state.products)}
 
     def reset(self, state: ExternalState) -> ExternalState:
         """Evaluate again, and restart from here."""

@@ -20,27 +20,16 @@ GROWTH = 4.0
 
 @dataclass(frozen=True)
 class Pairs:
-    """What is known of the curvature.
+    """What is known of the curvature."""
 
-    Attributes
-    ----------
-    steps, changes
-        The pairs ``s = x - x_old`` and ``y = g - g_old``, the oldest first.
-    products
-        ``s_i . y_j`` for j no older than i, which is all that both loops need.
-    gamma
-        Factor of B^-1 in H0.
-    next_step
-        First trial while there are no pairs, if known.
-    solved_gradient, solved_changes
-        With a constant B: B^-1 times the gradient at the iterate, and times the changes.
-    """
-
+    #: The pairs ``s = x - x_old`` and ``y = g - g_old``, the oldest first.
     steps: tuple[Rows, ...] = ()
     changes: tuple[Rows, ...] = ()
+    #: ``s_i . y_j`` for j no older than i, which is all that both loops need.
     products: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
-    gamma: float = 1.0
-    next_step: float | None = None
+    gamma: float = 1.0  # factor of B^-1 in H0
+    next_step: float | None = None  # first trial while there are no pairs, if known
+    #: With a constant B: B^-1 times the gradient at the iterate, and times the changes.
     solved_gradient: Rows | None = None
     solved_changes: tuple[Rows, ...] = ()
 
@@ -52,25 +41,13 @@ class LimitedMemory(Direction[Pairs]):
     The inner products between stored pairs are kept, so that each loop over the
     pairs is one block of inner products and one block of updates: two global
     reductions per direction instead of two per pair.
-
-    Attributes
-    ----------
-    memory
-        Number of pairs.
-    scaling
-        ``"secant"``: H0 = gamma B^-1 with ``gamma = s.y / y.B^-1 y``; ``"none"``:
-        gamma = 1.  With a preconditioner that changes, the secant costs a second
-        application of it per iteration; with a constant one none, since the inverse of B
-        times each y is kept.
-    damping
-        ``"powell"``: a change of gradient that shows too little curvature is
-        bent towards the model's (Nocedal and Wright, procedure 18.2); ``"skip"``:
-        its pair is left out.
     """
 
-    memory: int = 10
+    memory: int = 10  # number of pairs
+    #: ``"secant"``: H0 = gamma B^-1 with ``gamma = s.y / y.B^-1 y``; ``"none"``: gamma = 1.  With
+    #: a preconditioner that changes, the secant costs a second application of it per iteration;
+    #: with a constant one none, since the inverse of B times each y is kept.
     scaling: str = "secant"
-    damping: str = "skip"
 
     def start(self) -> Pairs:
         """No pairs."""
@@ -127,20 +104,8 @@ class LimitedMemory(Direction[Pairs]):
         solved = None if old is None else metric.apply(move.gradient)
         next_step = move.step * GROWTH if falling else move.step
         memory = replace(memory, next_step=next_step, solved_gradient=solved)
-        # The model's own curvature along the step is known without applying it:
-        # B_k s = -step g_old, and s.B_k s = -step^2 p.g_old.
-        modeled = -(move.step**2) * move.slope
-        measured = move.step * (move.new_slope - move.slope)
-        share = 1.0
-        if self.damping == "powell" and measured < 0.2 * modeled:
-            share = 0.8 * modeled / (modeled - measured)
-        # y = share (g - g_old) + (1 - share) (-step g_old)
-        kept = -(share + (1.0 - share) * move.step)
-        s = move.x - move.old_x
-        y = layout.combine(kept * move.old_gradient, (share,), (move.gradient,))
-        solved_y = None
-        if old is not None and solved is not None:
-            solved_y = layout.combine(kept * old, (share,), (solved,))
+        s, y = move.x - move.old_x, move.gradient - move.old_gradient
+        solved_y = None if old is None or solved is None else solved - old
         sy, ss, yy = agreed(move.comm, (layout.dot(s, y), layout.dot(s, s), layout.dot(y, y)))
         if not (sy > 1e-10 * math.sqrt(ss * yy) and math.isfinite(sy + ss + yy)):
             return memory
@@ -179,9 +144,9 @@ class LBFGS(Descent):
     """Limited-memory BFGS; the preconditioner is its H0.
 
     The defaults were found on nonlinear embeddings: there, scaled by the last pair,
-    a first trial of 1 is nearly always accepted, a backtracking search gets lower
-    than a Wolfe search, and skipping pairs without curvature lower than damping
-    them.  The step cap keeps early steps from blowing up a small map.
+    a first trial of 1 is nearly always accepted, and a backtracking search gets lower
+    than a Wolfe search.  A step that shows too little curvature gives no pair.  The step cap
+    keeps early steps from blowing up a small map.
     """
 
     corrects_preconditioner: ClassVar[bool] = True
@@ -191,10 +156,7 @@ class LBFGS(Descent):
     scaling: Annotated[
         Literal["secant", "none"], Help("factor of H0: by the last curvature pair, or none")
     ] = "secant"
-    damping: Annotated[
-        Literal["skip", "powell"], Help("what to do with a step that shows too little curvature")
-    ] = "skip"
 
     def direction(self) -> LimitedMemory:
         """Quasi-Newton directions."""
-        return LimitedMemory(self.memory, self.scaling, self.damping)
+        return LimitedMemory(self.memory, self.scaling)

@@ -18,26 +18,17 @@ BETA_RULES = ("polak-ribiere+", "hager-zhang", "fletcher-reeves", "dai-yuan")
 
 @dataclass(frozen=True)
 class LastDirection:
-    """What a conjugate direction is made of.
+    """What a conjugate direction is made of."""
 
-    Attributes
-    ----------
-    since
-        Steps since the last along ``-z``.
-    direction, z, zg
-        The direction taken last, the z that it was made of, and ``z.g``.
-    change, old_zg
-        ``y = g - g_old`` of the step taken last, and ``z_old.g_old``.
-    step, slope
-        Where the line would have been lowest, and the derivative at its beginning.
-    """
-
-    since: int = 0
+    since: int = 0  # steps since the last along ``-z``
+    #: The direction taken last, the z that it was made of, and ``z.g``.
     direction: Rows | None = None
     z: Rows | None = None
     zg: float = math.nan
+    #: ``y = g - g_old`` of the step taken last, and ``z_old.g_old``.
     change: Rows | None = None
     old_zg: float = math.nan
+    #: Where the line would have been lowest, and the derivative at its beginning.
     step: float | None = None
     slope: float = math.nan
 
@@ -53,16 +44,10 @@ class Conjugate(Direction[LastDirection]):
       (Hager and Zhang 2005, eqs. 1.3 and 1.6, in the metric of B)
     - fletcher-reeves: ``z.g / z_old.g_old``
     - dai-yuan: ``z.g / p.y``
-
-    Attributes
-    ----------
-    beta
-        The rule.
-    restart
-        Steps between restarts along ``-z``; None for as many as there are unknowns.
     """
 
-    beta: str = "polak-ribiere+"
+    beta: str = "polak-ribiere+"  # the rule
+    #: Steps between restarts along ``-z``; None for as many as there are unknowns.
     restart: int | None = None
 
     def start(self) -> LastDirection:

@@ -5,21 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from thalweg_descent.line_function import LineFunction, Trial
-from thalweg_descent.line_search import LineSearch
+from thalweg_descent.line_search import LineFunction, LineSearch, Trial
 
 
 @dataclass(frozen=True)
 class StrongWolfe(LineSearch):
-    """Find a step with ``phi`` low enough and ``|phi'(a)| <= curvature |phi'(0)|``.
+    """Find a step with ``phi`` low enough and ``|phi'(a)| <= curvature |phi'(0)|``."""
 
-    Attributes
-    ----------
-    curvature
-        c2, between ``armijo`` and 1: 0.9 for quasi-Newton directions, 0.1 to 0.4
-        for conjugate ones.
-    """
-
+    #: c2, between ``armijo`` and 1: 0.9 for quasi-Newton directions, 0.1 to 0.4 for conjugate ones.
     curvature: float = 0.9
 
     def search(self, line: LineFunction, first: float) -> Trial | None:

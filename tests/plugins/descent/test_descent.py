@@ -10,7 +10,7 @@ import thalweg
 from thalweg.interfaces import Objective, Preconditioner
 from thalweg.parallel import MPI, Layout
 from thalweg.result import Status
-from thalweg_descent.direction import Metric, Move
+from thalweg_descent.direction import Metric
 from thalweg_descent.gradient_descent import GradientDescent
 from thalweg_descent.lbfgs import LBFGS, LimitedMemory
 from thalweg_descent.nonlinear_cg import LastDirection, NonlinearCG
@@ -25,7 +25,7 @@ SOLVERS = [
     NonlinearCG(line_search="backtracking"),
     LBFGS(),
     LBFGS(line_search="strong-wolfe"),
-    LBFGS(damping="powell", memory=3),
+    LBFGS(memory=3),
 ]
 
 
@@ -36,7 +36,7 @@ FAST = [
 
 
 def label(solver):
-    rule = getattr(solver, "beta", getattr(solver, "damping", ""))
+    rule = getattr(solver, "beta", "")
     return f"{type(solver).__name__}-{solver.line_search}-{rule}"
 
 
@@ -135,15 +135,13 @@ class Counting(Preconditioner):
         return residual * [0.5, 2.0]
 
 
-@pytest.mark.parametrize("damping", ["skip", "powell"])
-def test_a_constant_preconditioner_is_applied_once_per_iteration(chain, damping):
+def test_a_constant_preconditioner_is_applied_once_per_iteration(chain):
     objective = chain(MPI.COMM_SELF)
     found = []
     for constant in (False, True):
         counting = Counting(constant)
-        result = minimize(
-            objective, LBFGS(preconditioner=counting, damping=damping, memory=3), iterations=15
-        )
+        solver = LBFGS(preconditioner=counting, memory=3)
+        result = minimize(objective, solver, iterations=15)
         found.append((result, counting.count))
     (first, twice), (second, once) = found
     np.testing.assert_allclose(second.x, first.x, atol=1e-9)
@@ -184,31 +182,6 @@ def test_the_blocked_recursion_is_the_bfgs_formula():
     direction, _ = rule.compute(memory, metric, gradient.reshape(6, 2))
     expected = -dense_lbfgs(pairs[-4:], base) @ gradient
     np.testing.assert_allclose(direction.ravel(), expected, rtol=1e-10)
-
-
-@pytest.mark.parametrize("curvature", [0.1, 0.3, -1.0])
-def test_powell_damping_bends_the_change_to_a_fifth_of_the_models_curvature(curvature):
-    # Nocedal and Wright, procedure 18.2, where the model is the identity.
-    layout = Layout(MPI.COMM_SELF, 4, 1)
-    old_x, s = np.random.default_rng(2).standard_normal((2, 4))
-    step = 0.5
-    old_gradient = -s / step
-    gradient = old_gradient + curvature * s
-    move = Move(
-        step,
-        slope=old_gradient @ s / step,
-        new_slope=gradient @ s / step,
-        first_try=False,
-        x=(old_x + s)[:, None],
-        gradient=gradient[:, None],
-        old_x=old_x[:, None],
-        old_gradient=old_gradient[:, None],
-        comm=MPI.COMM_SELF,
-    )
-    rule = LimitedMemory(damping="powell")
-    memory = rule.update(rule.start(), Metric(layout, lambda residual: residual, True), move)
-    product = max(curvature, 0.2) * (s @ s)
-    assert layout.dot(memory.steps[0], memory.changes[0]) == pytest.approx(product, rel=1e-12)
 
 
 def test_conjugate_directions_follow_the_papers_formulas():
