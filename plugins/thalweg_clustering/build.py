@@ -139,7 +139,7 @@ def _settings(
             "local scaling needs a kernel of the distance and exact sums, not "
             f"kernel = {of.name!r} with approximation = {chosen.approximation!r}"
         )
-    names = ("task", "embedding", "seed", "local_scaling", "embedding_columns")
+    names = ("task", "seed", "local_scaling")
     common = {**{name: getattr(chosen, name) for name in names}, "bound": chosen.condition}
     k, weight = chosen.clusters or largest + 1, weights.get(task, 1.0)
     return Settings(layout, points, known, weight, k, of, pairs, common), preparation

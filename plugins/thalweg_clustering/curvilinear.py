@@ -5,8 +5,8 @@ Wen and Yin, "A feasible method for optimization with orthogonality constraints"
 
     W(t) = (I + t/2 A)^(-1) (I - t/2 A) W
 
-keeps W'W = I and descends; by the Woodbury formula it costs a system of size 2q.
-Barzilai-Borwein lengths, and a monotone or a non-monotone (Zhang and Hager) test.
+keeps W'W = I and descends; by the Woodbury formula it costs a system of size 2q.  First lengths
+are those of Barzilai and Borwein.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ import numpy as np
 from thalweg.numerics import backtrack
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
-from thalweg_clustering.alternating import (
+from thalweg_clustering.rounds import (
     MAX_TRIALS,
-    Armijo,
     GradientTolerance,
     RoundSolver,
     RoundState,
-    Shrink,
     moved_to,
     no_array,
     residual_norm,
 )
 from thalweg_clustering.stiefel import StiefelVariable
+
+#: Factor by which a refused step is shortened.
+SHRINK = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +41,6 @@ class CurvilinearState(RoundState):
     #: Gradient at W in the surrounding space, shape ``(d, q)``.
     slope: Array = field(default_factory=no_array)
     length: float = 0.0  # first length to try in the next step
-    #: Zhang and Hager's running average C of the values, and its weight Q.
-    reference: float = 0.0
-    weight: float = 1.0
     parity: int = 0  # which of the two Barzilai-Borwein lengths comes next
 
 
@@ -51,16 +49,6 @@ class Curvilinear(RoundSolver[CurvilinearState]):
     """Curvilinear search by Cayley curves (the paper's SM)."""
 
     inner_iterations: int = 1000
-    memory: Annotated[
-        float,
-        Help(
-            "Zhang and Hager's eta: 0 accepts only a decrease; 0.85 is usual otherwise",
-            minimum=0,
-            below=1,
-        ),
-    ] = 0.0
-    armijo: Armijo = 1e-4
-    shrink: Shrink = 0.2
     gradient_tolerance: GradientTolerance = 1e-6
     lengths: Annotated[
         Literal["barzilai-borwein", "armijo"],
@@ -79,8 +67,6 @@ class Curvilinear(RoundSolver[CurvilinearState]):
             slope=slope,
             evaluations=state.evaluations + 1,
             gradient_norm=residual_norm(state.x, slope),
-            reference=value,
-            weight=1.0,
             length=0.1 / max(speed, 1e-300),
         )
 
@@ -94,8 +80,8 @@ class Curvilinear(RoundSolver[CurvilinearState]):
         # Rounding of many steps adds up; the correction is of its size.
         search = backtrack(
             lambda length: manifold.orthonormal(cayley_point(w, slope, length)),
-            objective.value_and_gradient, state.reference, -(speed**2), state.length,
-            MAX_TRIALS, self.armijo, (self.shrink, self.shrink),
+            objective.value_and_gradient, state.value, -(speed**2), state.length,
+            MAX_TRIALS, ratios=(SHRINK, SHRINK),
         )  # fmt: skip
         evaluations = state.evaluations + search.trials
         if not search.accepted:
@@ -113,7 +99,6 @@ class Curvilinear(RoundSolver[CurvilinearState]):
             elif not parity and squares > 0:
                 following = mixed / squares
             following = agreed(objective.comm, float(np.clip(following, 1e-15, 1e15)))
-        heavier = self.memory * state.weight + 1.0
         return moved_to(
             state,
             candidate,
@@ -123,8 +108,6 @@ class Curvilinear(RoundSolver[CurvilinearState]):
             gradient_norm=residual_norm(candidate, gradient),
             step_length=length,
             length=following,
-            reference=(self.memory * state.weight * state.reference + value) / heavier,
-            weight=heavier,
             parity=parity,
         )
 

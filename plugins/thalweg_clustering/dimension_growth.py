@@ -15,16 +15,17 @@ import numpy as np
 from thalweg.numerics import backtrack
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
-from thalweg_clustering.alternating import (
+from thalweg_clustering.rounds import (
     MAX_TRIALS,
-    Armijo,
     RoundSolver,
     RoundState,
-    Shrink,
     moved_to,
     no_array,
     residual_norm,
 )
+
+#: Factor by which a refused step is shortened.
+SHRINK = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +57,6 @@ class DimensionGrowth(RoundSolver[GrowthState]):
     column_iterations: Annotated[int, Help("maximum number of steps on one column", minimum=1)] = (
         200
     )
-    armijo: Armijo = 1e-4
-    shrink: Shrink = 0.5
 
     trace_columns: ClassVar[tuple[str, ...]] = (*RoundSolver.trace_columns, "column")
 
@@ -136,7 +135,7 @@ class DimensionGrowth(RoundSolver[GrowthState]):
 
         search = backtrack(
             along, state.objective.value_and_gradient, state.value, -(norm**2), state.length,
-            MAX_TRIALS, self.armijo, (self.shrink, self.shrink),
+            MAX_TRIALS, ratios=(SHRINK, SHRINK),
         )  # fmt: skip
         evaluations = state.evaluations + search.trials
         if not search.accepted:

@@ -8,12 +8,7 @@ from thalweg.errors import NumericalError
 from thalweg.parallel import sum_large
 from thalweg_clustering.exact_sums import StoredKernel, StreamedKernel
 from thalweg_clustering.feature_sums import FeatureKernel, NystromKernel
-from thalweg_clustering.leading_subspace import (
-    Subspace,
-    dense_leading,
-    iterative_leading,
-    slepc_leading,
-)
+from thalweg_clustering.leading_subspace import Subspace, dense_leading, iterative_leading
 from thalweg_clustering.projected_kernel import ProjectedKernel
 
 #: Vectors beside the wanted ones in the iterative solver.
@@ -85,8 +80,6 @@ def leading_embedding(
     if guess is not None:
         width = min(guess.shape[1], columns.columns)
         start[:, :width] = 1e-2 * start[:, :width] + guess[:, :width]
-    if kind == "slepc":
-        return slepc_leading(layout, product, project(start), count, tolerance)
     most = MAX_PRODUCTS if apart is None else FIRST_PRODUCTS
     return iterative_leading(layout, product, project(start), count, tolerance, most)
 

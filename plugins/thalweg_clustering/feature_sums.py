@@ -336,99 +336,57 @@ class NystromKernel(FeatureKernel):
         scaled = w / self.sigma
         return self._sums.engines[0].blocks_with(self.points @ scaled, self.landmarks @ scaled)
 
-    def _coefficients(
-        self, w: np.ndarray, weights: PairWeights
-    ) -> tuple[np.ndarray, float, Triangle]:
-        """b, shape ``(landmarks, r)``, F, and R."""
+    def _coefficients(self, w: np.ndarray, weights: PairWeights) -> tuple[np.ndarray, float]:
+        """b, shape ``(landmarks, r)``, and F."""
         triangle = self.triangle(w)
         moments = self._moments(w, weights.factor, triangle)
-        value = -float((moments**2 @ weights.signs).sum())
-        return triangle.inverse(moments), value, triangle
+        return triangle.inverse(moments), -float((moments**2 @ weights.signs).sum())
 
     def _product(
-        self,
-        order: int,
-        w: np.ndarray,
-        by: np.ndarray,
-        points: np.ndarray,
-        left: np.ndarray,
-        b: np.ndarray,
-        direction: np.ndarray | None = None,
+        self, w: np.ndarray, by: np.ndarray, points: np.ndarray, left: np.ndarray, b: np.ndarray
     ) -> np.ndarray:
         """``sum psi_il A_il V`` over these points and the landmarks, V = ``by``.
 
         A is the matrix of ``beta = Tr(W'A W)/2`` or of the inner product, times sigma^2, and
-        psi the ``order``-th derivative of k times ``p_i'b_l``, and times the derivative of
-        beta along a direction.
+        psi the derivative of k times ``p_i'b_l``.
         """
         sums = self._sums if points is self.points else self._landmark_sums
         scaled = w / self.sigma
-        moving = () if direction is None else (direction / self.sigma,)
-        own, other = sums.engines[order].sums_with(
-            points @ scaled, self.landmarks @ scaled, points @ by, self.landmarks @ by, left, b,
-            *(part @ d for d in moving for part in (points, self.landmarks)),
-        )  # fmt: skip
-        factor = sums.factors[order]
-        if self.function.of == "product":
-            return factor * (points.T @ own[:, :-1] + self.landmarks.T @ other[:, :-1])
-        if moving:
-            factor *= 2.0
-        own[:, :-1] = own[:, -1:] * (points @ by) - own[:, :-1]
-        other[:, :-1] = other[:, -1:] * (self.landmarks @ by) - other[:, :-1]
-        return factor * (points.T @ own[:, :-1] + self.landmarks.T @ other[:, :-1])
+        own, other = sums.engines[1].sums_with(
+            points @ scaled, self.landmarks @ scaled, points @ by, self.landmarks @ by, left, b
+        )
+        if self.function.of == "distance":
+            own[:, :-1] = own[:, -1:] * (points @ by) - own[:, :-1]
+            other[:, :-1] = other[:, -1:] * (self.landmarks @ by) - other[:, :-1]
+        return sums.factors[1] * (points.T @ own[:, :-1] + self.landmarks.T @ other[:, :-1])
 
-    def _share(self) -> float:
-        return (2.0 if self.function.of == "distance" else 1.0) / self.sigma**2
-
-    def _held(
-        self, w: np.ndarray, by: np.ndarray, left: np.ndarray, b: np.ndarray, signs: np.ndarray
-    ) -> np.ndarray:
-        """Phi for the coefficients b times ``by``, with ``left`` the factor of this rank's rows."""
-        total = sum_large(self.layout.comm, self._product(1, w, by, self.points, left * signs, b))
-        own = self._product(1, w, by, self.landmarks, b * signs, b)
-        return self._share() * (own - 2.0 * total)
+    def _product_with_phi(
+        self, w: np.ndarray, by: np.ndarray, weights: PairWeights
+    ) -> tuple[float, np.ndarray]:
+        """F, and Phi for fixed coefficients b times ``by``."""
+        b, value = self._coefficients(w, weights)
+        signed = weights.factor * weights.signs
+        total = sum_large(self.layout.comm, self._product(w, by, self.points, signed, b))
+        own = self._product(w, by, self.landmarks, b * weights.signs, b)
+        share = (2.0 if self.function.of == "distance" else 1.0) / self.sigma**2
+        return value, share * (own - 2.0 * total)
 
     def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
-        b, value, _ = self._coefficients(w, weights)
-        return value, self._held(w, w, weights.factor, b, weights.signs)
+        return self._product_with_phi(w, w, weights)
 
     def value_and_matrix(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
         # Across W the coefficients b multiply coordinates that are no function of the projected
         # ones, which amplifies noise; features do not have that where k' is a multiple of k.
         if self.function.gaussian:
             return super().value_and_matrix(w, weights)
-        b, value, _ = self._coefficients(w, weights)
-        identity = np.eye(len(w))
-        return value, symmetric(self._held(w, identity, weights.factor, b, weights.signs))
+        value, matrix = self._product_with_phi(w, np.eye(len(w)), weights)
+        return value, symmetric(matrix)
 
     def hessian_product(
         self, w: np.ndarray, direction: np.ndarray, weights: PairWeights
     ) -> np.ndarray:
-        """Derivative of Phi(W) W along a direction, that of the coefficients included."""
-        factor, signs = weights.factor, weights.signs
-        b, _, triangle = self._coefficients(w, weights)
-        change = sum_large(self.layout.comm, self._moment_change(self.points, factor, w, direction))
-        change -= self._moment_change(self.landmarks, b, w, direction)
-        moved = triangle.inverse(triangle.transposed(change))
-        rows = self._product(2, w, w, self.points, factor * signs, b, direction)
-        rows += self._product(1, w, w, self.points, factor * signs, moved)
-        rows += self._product(1, w, direction, self.points, factor * signs, b)
-        sum_large(self.layout.comm, rows)
-        own = self._product(2, w, w, self.landmarks, b * signs, b, direction)
-        own += self._product(1, w, w, self.landmarks, b * signs, moved)
-        own += self._product(1, w, w, self.landmarks, moved * signs, b)
-        own += self._product(1, w, direction, self.landmarks, b * signs, b)
-        return self._share() * (own - 2.0 * rows)
-
-    def _moment_change(
-        self, points: np.ndarray, factor: np.ndarray, w: np.ndarray, direction: np.ndarray
-    ) -> np.ndarray:
-        """Derivative of ``C'p`` along a direction, over these points."""
-        sums = self._sums if points is self.points else self._landmark_sums
-        scaled, moving = w / self.sigma, direction / self.sigma
-        _, change = sums.engines[1].sums_with(
-            points @ scaled, self.landmarks @ scaled, factor,
-            np.zeros((self.size, factor.shape[1])),
-            tangent=points @ moving, other_tangent=self.landmarks @ moving,
-        )  # fmt: skip
-        return sums.factors[1] * (2.0 if self.function.of == "distance" else 1.0) * change[:, :-1]
+        """Refused: the coefficients would move with W too."""
+        raise InputError(
+            "the Nystrom approximation has no Hessian products; use approximation 'fourier' or "
+            "'exact', or another solver"
+        )

@@ -81,10 +81,10 @@ def _choose_exponential(x):
 
 
 @numba.njit(fastmath=_FAST, inline="always")
-def _fill_weights(
-    i, width, own_scale, scale, own_z, z, own_factor, factor, own_tangent, tangent, weights, scratch
-):
+def _fill_weights(i, width, own, other, weights, scratch):
     """Weights of own row ``i`` with the ``width`` received rows of one chunk."""
+    own_scale, own_z, own_factor, own_tangent = own[0], own[1], own[2], own[3]
+    scale, z, factor, tangent = other[0], other[1], other[2], other[3]
     # In the type of the rows: a literal would turn single precision into double.
     minus_half = own_z.dtype.type(-0.5)
     zero = own_z.dtype.type(0.0)
@@ -123,51 +123,44 @@ def _fill_weights(
 
 
 @numba.njit(inline="always")
-def _load_chunk(array, first, width, chunk):
-    """Copy columns into a small array of its own, which the compiler knows to be disjoint."""
-    for a in range(array.shape[0]):
-        for j in range(width):
-            chunk[a, j] = array[a, first + j]
+def _empty_chunk(array):
+    return np.empty((array.shape[0], CHUNK), array.dtype)
+
+
+@numba.njit(inline="always")
+def _load_chunk(arrays, first, width, chunks):
+    """Copy columns into small arrays of their own, which the compiler knows to be disjoint."""
+    for k in range(len(arrays)):
+        for a in range(arrays[k].shape[0]):
+            for j in range(width):
+                chunks[k][a, j] = arrays[k][a, first + j]
 
 
 @kernel(parallel=True, fastmath=_FAST)
-def add_pairs(
-    own_scale,
-    scale,
-    own_z,
-    z,
-    own_factor,
-    factor,
-    own_tangent,
-    tangent,
-    own_values,
-    values,
-    triangle,
-    sums,
-    contributions,
-):
+def add_pairs(own, other, triangle, sums, contributions):
     """Add the weighted values of every pair of an own with a received row, both ways.
 
-    Own rows have shapes ``(n, 1 or 0)``, ``(n, q)``, ``(n, r)``, ``(n, q or 0)``, ``(n, m)``, of
-    one type, float64 or float32; the received are transposed, ``(q, v)`` and so on.  In a
-    ``triangle`` these are the own ones: only pairs i < j are met.  ``sums``, ``(n, m + 1)``, have
-    those of the weights themselves in the last column; ``contributions``, ``(threads, m + 1, v)``,
-    are what the own rows add to the received ones.
+    Own rows are scales, z, factors, tangents and values, of shapes ``(n, 1 or 0)``, ``(n, q)``,
+    ``(n, r)``, ``(n, q or 0)``, ``(n, m)``, of one type, float64 or float32; the received are
+    transposed, ``(q, v)`` and so on.  In a ``triangle`` these are the own ones: only pairs i < j
+    are met.  ``sums``, ``(n, m + 1)``, have those of the weights themselves in the last column;
+    ``contributions``, ``(threads, m + 1, v)``, are what the own rows add to the received ones.
     """
-    count, received = own_z.shape[0], z.shape[1]
-    columns = values.shape[0]
+    own_values = own[4]
+    count, columns = own_values.shape
+    received, dtype = other[1].shape[1], own_values.dtype
     threads = contributions.shape[0]
     bands = (count + BAND - 1) // BAND
-    zero = own_z.dtype.type(0.0)
+    zero = dtype.type(0.0)
     for thread in numba.prange(threads):
-        weights = np.empty(CHUNK, own_z.dtype)
-        scratch = np.empty(CHUNK, own_z.dtype)
-        chunk_scale = np.empty((scale.shape[0], CHUNK), own_z.dtype)
-        chunk_z = np.empty((z.shape[0], CHUNK), own_z.dtype)
-        chunk_factor = np.empty((factor.shape[0], CHUNK), own_z.dtype)
-        chunk_tangent = np.empty((tangent.shape[0], CHUNK), own_z.dtype)
-        chunk_values = np.empty((columns, CHUNK), own_z.dtype)
-        chunk_contributions = np.empty((columns + 1, CHUNK), own_z.dtype)
+        weights = np.empty(CHUNK, dtype)
+        scratch = np.empty(CHUNK, dtype)
+        chunk = (
+            _empty_chunk(other[0]), _empty_chunk(other[1]), _empty_chunk(other[2]),
+            _empty_chunk(other[3]), _empty_chunk(other[4]),
+        )  # fmt: skip
+        chunk_values = chunk[4]
+        chunk_contributions = np.empty((columns + 1, CHUNK), dtype)
         # Bands are dealt out in turn, since in a triangle they get shorter.
         for band in range(thread, bands, threads):
             low = band * BAND
@@ -175,17 +168,10 @@ def add_pairs(
             start = (low + 1) // CHUNK * CHUNK if triangle else 0
             for first in range(start, received, CHUNK):
                 width = min(CHUNK, received - first)
-                _load_chunk(scale, first, width, chunk_scale)
-                _load_chunk(z, first, width, chunk_z)
-                _load_chunk(factor, first, width, chunk_factor)
-                _load_chunk(tangent, first, width, chunk_tangent)
-                _load_chunk(values, first, width, chunk_values)
+                _load_chunk(other, first, width, chunk)
                 chunk_contributions[...] = 0.0
                 for i in range(low, high):
-                    _fill_weights(
-                        i, width, own_scale, chunk_scale, own_z, chunk_z, own_factor,
-                        chunk_factor, own_tangent, chunk_tangent, weights, scratch,
-                    )  # fmt: skip
+                    _fill_weights(i, width, own, chunk, weights, scratch)
                     if triangle:
                         for j in range(min(width, i + 1 - first)):
                             weights[j] = 0.0
@@ -209,27 +195,22 @@ def add_pairs(
 
 
 @kernel(parallel=True, fastmath=_FAST)
-def fill_tile(own_scale, scale, own_z, z, own_factor, factor, own_tangent, tangent, tile):
+def fill_tile(own, other, tile):
     """Overwrite ``tile``, shape ``(n, v)``, with the weights of every pair; see `add_pairs`."""
     count, received = tile.shape
+    dtype = own[1].dtype
     bands = (count + BAND - 1) // BAND
     for band in numba.prange(bands):
-        weights = np.empty(CHUNK, own_z.dtype)
-        scratch = np.empty(CHUNK, own_z.dtype)
-        chunk_scale = np.empty((scale.shape[0], CHUNK), own_z.dtype)
-        chunk_z = np.empty((z.shape[0], CHUNK), own_z.dtype)
-        chunk_factor = np.empty((factor.shape[0], CHUNK), own_z.dtype)
-        chunk_tangent = np.empty((tangent.shape[0], CHUNK), own_z.dtype)
+        weights = np.empty(CHUNK, dtype)
+        scratch = np.empty(CHUNK, dtype)
+        chunk = (
+            _empty_chunk(other[0]), _empty_chunk(other[1]), _empty_chunk(other[2]),
+            _empty_chunk(other[3]),
+        )  # fmt: skip
         for first in range(0, received, CHUNK):
             width = min(CHUNK, received - first)
-            _load_chunk(scale, first, width, chunk_scale)
-            _load_chunk(z, first, width, chunk_z)
-            _load_chunk(factor, first, width, chunk_factor)
-            _load_chunk(tangent, first, width, chunk_tangent)
+            _load_chunk(other, first, width, chunk)
             for i in range(band * BAND, min(band * BAND + BAND, count)):
-                _fill_weights(
-                    i, width, own_scale, chunk_scale, own_z, chunk_z, own_factor,
-                    chunk_factor, own_tangent, chunk_tangent, weights, scratch,
-                )  # fmt: skip
+                _fill_weights(i, width, own, chunk, weights, scratch)
                 for j in range(width):
                     tile[i, first + j] = weights[j]

@@ -1,18 +1,16 @@
 """The Iterative Spectral Method: W from the smallest eigenvectors of Phi(W), safeguarded.
 
 The plain iteration W <- eig_min Phi(W) (Algorithm 2 of Wu et al.) can cycle.  Here no step that
-raises the objective is accepted.  A refused one is made shorter along descent directions:
-
-* level shift: eig_min (Phi(W) - mu WW'), for large mu steepest descent with length 1/mu;
-* damping: the leading eigenvectors of (1 - theta) WW' + theta W+W+'.
+raises the objective is accepted.  A refused one is made shorter by a level shift,
+eig_min (Phi(W) - mu WW'), for large mu steepest descent with length 1/mu.
 
 Convergence is linear.  Two ways speed it up:
 
 * mixing: W+ from the mean of the last matrices Phi_i whose weights make the mean of their
   commutators [Phi_i, W_i W_i'] smallest: Pulay's "direct inversion in the iterative subspace"
   (1982).  It costs no evaluation; where it does not lower the objective, the plain step is tried;
-* a finish by quasi-Newton or trust-region steps on the manifold, once three steps in a row
-  were shortened or lowered the objective by less than a tenth.
+* a finish by quasi-Newton steps on the manifold, once three steps in a row were shortened or
+  lowered the objective by less than a tenth.
 """
 
 from __future__ import annotations
@@ -25,7 +23,9 @@ import numpy as np
 from thalweg.interfaces import Capability
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
-from thalweg_clustering.alternating import (
+from thalweg_clustering.eigenvectors import smallest_eigenvectors
+from thalweg_clustering.quasi_newton import QuasiNewtonState, quasi_newton_step
+from thalweg_clustering.rounds import (
     RoundSolver,
     RoundState,
     moved_to,
@@ -33,10 +33,7 @@ from thalweg_clustering.alternating import (
     residual_norm,
     subspace_distance,
 )
-from thalweg_clustering.eigenvectors import smallest_eigenvectors
-from thalweg_clustering.quasi_newton import QuasiNewtonState, quasi_newton_step
 from thalweg_clustering.stiefel import EigenvectorFixedPoint
-from thalweg_clustering.trust_region import TrustRegion, TrustRegionState
 
 #: Slow steps in a row after which those of ``finish`` take over.
 SLOW_STEPS = 3
@@ -46,16 +43,14 @@ MAX_REFUSALS = 15
 
 
 @dataclass(frozen=True, kw_only=True)
-class ISMState(QuasiNewtonState, TrustRegionState):
+class ISMState(QuasiNewtonState):
     """State of :class:`ISM`."""
 
     #: Phi at W, those of the last steps, and their commutators with WW'.
     phi: np.ndarray = field(default_factory=no_array)
     past: tuple[np.ndarray, ...] = ()
     errors: tuple[np.ndarray, ...] = ()
-    #: How steps are shortened.
-    shift: float = 0.0
-    damping: float = 1.0
+    shift: float = 0.0  # by which steps are shortened
     #: Last steps in a row that were slow, and so small that they may end the round.
     slow: int = 0
     small: int = 0
@@ -72,17 +67,18 @@ class ISM(RoundSolver[ISMState]):
 
     inner_tolerance: float = 1e-4
     eigensolver: Annotated[
-        Literal["lapack", "lobpcg", "cpm", "slepc"], Help("eigen-solver of the W-step")
+        Literal["lapack", "cpm"],
+        Help("eigen-solver of the W-step: LAPACK, or the coordinate-wise power method"),
     ] = "lapack"
     mixing: Annotated[
         int, Help("number of last matrices Phi whose mean is tried; 0: no mixing", minimum=0)
     ] = 6
     safeguard: Annotated[
-        Literal["level-shift", "damping", "none"],
+        Literal["level-shift", "none"],
         Help("what shortens a refused step; none is Algorithm 2 as published, which refuses none"),
     ] = "level-shift"
     finish: Annotated[
-        Literal["quasi-newton", "trust-region", "none"],
+        Literal["quasi-newton", "none"],
         Help("steps that take over in a round once the iteration is slow"),
     ] = "quasi-newton"
 
@@ -110,10 +106,8 @@ class ISM(RoundSolver[ISMState]):
     def improve(self, state: ISMState) -> ISMState:
         if state.slow < SLOW_STEPS or "none" in (self.safeguard, self.finish):
             improved = self._spectral_step(state)
-        elif self.finish == "quasi-newton":
-            improved = quasi_newton_step(replace(state, refusals=0), _largest_curvature(state))
         else:
-            improved = self._trust_region_step(state)
+            improved = quasi_newton_step(replace(state, refusals=0), _largest_curvature(state))
         # As published, only the change of W counts.
         small = self.safeguard != "none" and super().is_small(improved, state.value)
         return replace(improved, small=state.small + 1 if small else 0)
@@ -129,7 +123,6 @@ class ISM(RoundSolver[ISMState]):
         objective, w, before = state.objective, state.x, state.value
         assert isinstance(objective, EigenvectorFixedPoint)
         state = self._with_commutator(replace(state, refusals=0))
-        plain: Array | None = None
         accepted = False
         candidate = agreed(objective.comm, self._mixed(state))
         if candidate is not None:
@@ -139,7 +132,8 @@ class ISM(RoundSolver[ISMState]):
             if not accepted:
                 state = replace(state, past=state.past[-1:], errors=state.errors[-1:])
         while not accepted and state.refusals < MAX_REFUSALS:
-            candidate, plain = self._candidate(state, plain)
+            shifted = state.phi - state.shift * w @ w.T if state.shift else state.phi
+            candidate = smallest_eigenvectors(shifted, w.shape[1], self.eigensolver, w)
             value, phi = objective.value_and_fixed_point_matrix(candidate)
             state = replace(state, evaluations=state.evaluations + 1)
             accepted = value <= before or self.safeguard == "none"
@@ -149,7 +143,6 @@ class ISM(RoundSolver[ISMState]):
                 state = replace(
                     state,
                     shift=max(4.0 * state.shift, 0.05 * _largest_curvature(state)),
-                    damping=0.5 * state.damping,
                     refusals=state.refusals + 1,
                 )
         if not accepted or candidate is None:
@@ -174,18 +167,7 @@ class ISM(RoundSolver[ISMState]):
         shift = 0.25 * moved.shift
         if shift < 1e-3 * float(np.abs(phi).max()):
             shift = 0.0
-        return replace(moved, shift=shift, damping=min(1.0, 2.0 * moved.damping))
-
-    def _trust_region_step(self, state: ISMState) -> ISMState:
-        moved = TrustRegion().improve(state)
-        assert isinstance(moved.objective, EigenvectorFixedPoint)
-        phi = moved.objective.fixed_point_matrix(moved.x)
-        return replace(
-            moved,
-            phi=phi,
-            gradient_norm=residual_norm(moved.x, phi @ moved.x),
-            evaluations=moved.evaluations + 1,
-        )
+        return replace(moved, shift=shift)
 
     def _with_commutator(self, state: ISMState) -> ISMState:
         """The state whose ``past`` and ``errors`` end with those of W."""
@@ -214,18 +196,6 @@ class ISM(RoundSolver[ISMState]):
             return None
         mean = sum(w_i * phi for w_i, phi in zip(weights / total, state.past, strict=True))
         return smallest_eigenvectors(np.asarray(mean), state.x.shape[1], self.eigensolver, state.x)
-
-    def _candidate(self, state: ISMState, plain: Array | None) -> tuple[Array, Array | None]:
-        w, count = state.x, state.x.shape[1]
-        if self.safeguard == "damping":
-            if plain is None:
-                plain = smallest_eigenvectors(state.phi, count, self.eigensolver, w)
-            if state.damping >= 1.0:
-                return plain, plain
-            between = state.damping * plain @ plain.T + (1.0 - state.damping) * w @ w.T
-            return smallest_eigenvectors(-between, count), plain
-        matrix = state.phi if state.shift == 0.0 else state.phi - state.shift * w @ w.T
-        return smallest_eigenvectors(matrix, count, self.eigensolver, w), None
 
 
 def _largest_curvature(state: ISMState) -> float:

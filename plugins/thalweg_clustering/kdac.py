@@ -11,7 +11,7 @@ differ in Gamma alone, which is of low rank here:
 with H the centering matrix, D the row sums of K (the identity where K is not positive) and
 Y the indicators of labels; rows whose label is unknown have zeros in Y.  U and D are
 renewed in closed form (eq. 3), which solvers do through the capability
-:class:`~thalweg_clustering.alternation.Alternation`.  Everything with as many rows as the data
+:class:`~thalweg_clustering.rounds.Alternation`.  Everything with as many rows as the data
 stays on the ranks that hold these rows.
 """
 
@@ -35,8 +35,6 @@ from thalweg.parallel import (
     sum_over_ranks,
 )
 from thalweg_clustering.agreement import normalized_mutual_information
-from thalweg_clustering.alternating import residual_norm
-from thalweg_clustering.alternation import Alternation
 from thalweg_clustering.eigenvectors import best_gap, smallest_eigenvectors
 from thalweg_clustering.embedding_step import leading_embedding
 from thalweg_clustering.exact_sums import STORED_ROWS, StreamedKernel
@@ -46,6 +44,7 @@ from thalweg_clustering.leading_subspace import Subspace, orthonormal_columns
 from thalweg_clustering.pair_sum import LinkSum, PairSum
 from thalweg_clustering.prepared_data import Preparation, centered_indicators, distributed_sample
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
+from thalweg_clustering.rounds import Alternation, residual_norm
 
 #: Similarity to all others together below which a row is like no other, and how little
 #: below one similarities may be before rounding decides.
@@ -84,16 +83,12 @@ class KDACObjective(PairSum, Alternation):
     start
         ``"spectral"`` (eq. 12), ``"random"``, ``"published"`` (eq. 12 with the clustering
         given as U, as Algorithm 1 has it), or W itself, shape ``(d, q)``.
-    embedding
-        Eigen-solver of the U-step: ``"auto"``, ``"lapack"``, ``"lobpcg"`` or ``"slepc"``.
     truth
         This rank's labels to compare the result with, or None.
     seed
         Seed of k-means.
     bound
         Whether condition (10), which takes another pass over all pairs, is evaluated.
-    embedding_columns
-        Columns of U, at least 1; k by default.
     local_scaling
         Whether squared distances are divided by sigma_i sigma_j, the distances to the 7th
         neighbors in the subspace, renewed with U and D.
@@ -103,8 +98,9 @@ class KDACObjective(PairSum, Alternation):
 
     default_solver: ClassVar[str] = "ism"
 
-    #: Relative residual of iterative eigen-solvers of the U-step.
-    embedding_tolerance = 1e-4
+    #: Eigen-solver of the U-step (``"auto"``, ``"lapack"`` or ``"lobpcg"``), and the relative
+    #: residual of the iterative one.
+    embedding, embedding_tolerance = "auto", 1e-4
 
     preparation: Preparation  # how the rows were made of the data
 
@@ -118,12 +114,10 @@ class KDACObjective(PairSum, Alternation):
         task: str = "alternative",
         links: LinkSum | None = None,
         start: str | np.ndarray = "spectral",
-        embedding: str = "auto",
         truth: np.ndarray | None = None,
         seed: int = 0,
         bound: bool = True,
         local_scaling: bool = False,
-        embedding_columns: int | None = None,
         quiet: bool = False,
     ) -> None:
         n = kernel.layout.rows
@@ -135,8 +129,7 @@ class KDACObjective(PairSum, Alternation):
         self.rows = kernel.layout
         self.labelings, self.truth, self.task = tuple(labelings), truth, task
         self.clusters = clusters
-        self.embedding_columns = embedding_columns or clusters
-        self.start, self.embedding = start, embedding
+        self.start = start
         self.seed, self.bound, self.local_scaling = seed, bound, local_scaling
         self.quiet = quiet
         self.penalty = max(0.0, -weight) if self.labelings else 0.0  # lambda
@@ -279,7 +272,7 @@ class KDACObjective(PairSum, Alternation):
 
     def _leading(self, w: np.ndarray, degrees: np.ndarray, **options: Any) -> Subspace:
         """Leading eigenvectors of H D^(-1/2) K D^(-1/2) H."""
-        chosen = self.embedding_columns, self.embedding
+        chosen = self.clusters, self.embedding
         return leading_embedding(self.kernel, w, degrees, *chosen, seed=self.seed, **options)
 
     # -- what is reported ------------------------------------------------------------------
@@ -317,7 +310,7 @@ class KDACObjective(PairSum, Alternation):
         ]
         left = self.kernel.sigma**2 * gap
         holds = bool(left >= bound) if bound == bound else None
-        values, k = subspace.values, self.embedding_columns
+        values, k = subspace.values, self.clusters
         measures: dict[str, Any] = {
             "cost": value,
             "cq": float(values[:k].sum()),

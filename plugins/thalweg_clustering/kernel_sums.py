@@ -112,8 +112,6 @@ class KernelSums:
         other_values: np.ndarray,
         factor: np.ndarray | None = None,
         other_factor: np.ndarray | None = None,
-        tangent: np.ndarray | None = None,
-        other_tangent: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Sums over all pairs of this rank's rows with ``l`` other rows, such as landmarks.
 
@@ -125,8 +123,8 @@ class KernelSums:
         width = values.shape[1]
         own, target = np.zeros((len(z), width + 1)), np.zeros((len(others), width + 1))
         if own.size and target.size:
-            mine = self._arrays(z, values, factor, tangent)
-            theirs = self._arrays(others, other_values, other_factor, other_tangent)
+            mine = self._arrays(z, values, factor)
+            theirs = self._arrays(others, other_values, other_factor)
             transposed = [np.array(array.T, order="C") for array in theirs]
             self._adder(width)(mine, transposed, False, own, target, lambda: None)
         return own, target
@@ -251,8 +249,7 @@ class KernelSums:
             # Below the diagonal block of a triangle nothing is left to do.
             rest = [np.array(array[:, done:], order="C") if triangle else array for array in other]
             part = np.ascontiguousarray(parts[:, :, done:]) if triangle else parts
-            pairs = [array for both in zip(own, rest, strict=True) for array in both]
-            add_pairs(*pairs, triangle, sums[done:stop], part)
+            add_pairs(tuple(own), tuple(rest), triangle, sums[done:stop], part)
             if triangle:
                 parts[:, :, done:] = part
             poll()
@@ -297,7 +294,7 @@ class KernelSums:
             threads = numba.get_num_threads()
             if tile.size < SMALL:
                 numba.set_num_threads(1)
-            fill_tile(*[array for both in zip(mine, other, strict=True) for array in both], tile)
+            fill_tile(tuple(mine), tuple(other), tile)
             numba.set_num_threads(threads)
             return
         own_scale, own_z, own_factor, own_tangent = mine

@@ -4,7 +4,7 @@
 products: a block Rayleigh-Ritz method that, like LOBPCG, expands its basis by
 the residuals, but keeps several of them before it restarts, since here a product
 (a pass over all pairs of rows) costs far more than the memory of a few thin
-blocks; ``slepc`` is Krylov-Schur through SLEPc, where that is installed.
+blocks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from thalweg.errors import InputError, NumericalError
+from thalweg.errors import NumericalError
 from thalweg.parallel import Layout, agreed, sum_large
 from thalweg_clustering.kernels import symmetric
 
@@ -99,49 +99,6 @@ def iterative_leading(
     known = np.full(count + 1, np.nan)
     known[: min(count + 1, block)] = values[: count + 1]
     return Subspace(np.ascontiguousarray(vectors[:, :count]), known)
-
-
-def slepc_leading(
-    layout: Layout, product: Product, start: np.ndarray, count: int, tolerance: float
-) -> Subspace:
-    """By SLEPc's Krylov-Schur method.  Collective."""
-    try:
-        from thalweg.engines.hessian import matrix_free
-        from thalweg.parallel import vec_over
-        from thalweg.parallel.petsc import slepc
-
-        SLEPc = slepc()
-    except ImportError as error:
-        raise InputError(
-            "eigen-solver 'slepc' needs slepc4py, which is not installed; use 'lobpcg'"
-        ) from error
-    single = layout.with_columns(1)
-    matrix = matrix_free(single, product)
-    solver = SLEPc.EPS().create(layout.comm)
-    guess = vec_over(single, start[:, :1].copy())
-    column = np.empty(single.shape)
-    vector = vec_over(single, column)
-    try:
-        solver.setOperators(matrix)
-        solver.setProblemType(SLEPc.EPS.ProblemType.HEP)
-        solver.setWhichEigenpairs(SLEPc.EPS.Which.LARGEST_REAL)
-        solver.setDimensions(min(count + 1, layout.rows))
-        solver.setTolerances(tolerance, 1000)
-        solver.setInitialSpace([guess])
-        solver.solve()
-        found = solver.getConverged()
-        if found < count:
-            raise NumericalError(f"SLEPc found {found} of {count} eigenvectors of the embedding")
-        values = np.full(count + 1, np.nan)
-        vectors = np.empty((layout.local_rows, count))
-        for index in range(min(found, count + 1)):
-            values[index] = solver.getEigenpair(index, vector).real
-            if index < count:
-                vectors[:, index] = column[:, 0]
-    finally:
-        for part in (solver, matrix, guess, vector):
-            part.destroy()
-    return Subspace(vectors, values)
 
 
 def orthonormal_columns(layout: Layout, block: np.ndarray) -> np.ndarray:

@@ -95,15 +95,6 @@ class KDACOptions:
         Literal["auto", "single", "double"],
         Help("precision of sums over pairs that are not stored; auto is single"),
     ] = "auto"
-    embedding_columns: Annotated[
-        int | None,
-        Help(
-            "columns of the embedding U; by default the number of clusters, as published", minimum=1
-        ),
-    ] = None
-    embedding: Annotated[
-        Literal["auto", "lapack", "lobpcg", "slepc"], Help("eigen-solver of the U-step")
-    ] = "auto"
     stored_rows: Annotated[
         int,
         Help("up to this many rows the kernel matrix is kept in memory", unit="rows", minimum=0),

@@ -1,4 +1,4 @@
-"""Base of the solvers on the Stiefel manifold: inner steps, and the rounds of an alternation.
+"""Rounds of an alternation, and the base of the solvers on the Stiefel manifold, which go by them.
 
 A round improves W for fixed blocks (KDAC: U and D) until the inner test is met;
 then the blocks are renewed, and the outer test compares W and the blocks with
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, TypeVar, cast
 
@@ -18,8 +19,32 @@ from thalweg.interfaces import Capability, Objective, OwnRows, Solver, SolverSta
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help, declared_options
 from thalweg.result import Status
-from thalweg_clustering.alternation import Alternation
 from thalweg_clustering.stiefel import StiefelVariable
+
+
+class Alternation(Capability):
+    """Other unknowns, held fixed while x is improved, then updated in closed form.
+
+    KDAC: the embedding U and the degrees D.  A solver keeps them in its state, so that a
+    checkpoint holds them: of each this rank's rows, shared out evenly in a run that is resumed
+    on another number of ranks.
+    """
+
+    phrase = "block of unknowns with a closed form"
+
+    @abstractmethod
+    def initial_blocks(self, x: Array) -> dict[str, Array]:
+        """The other unknowns to start from.  Collective."""
+
+    @abstractmethod
+    def updated_blocks(
+        self, x: Array, blocks: Mapping[str, Array]
+    ) -> tuple[dict[str, Array], float]:
+        """Their optimum at ``x``, and how much they changed: 0 not at all, 1 altogether."""
+
+    @abstractmethod
+    def use_blocks(self, blocks: Mapping[str, Array]) -> None:
+        """Hold these fixed: values and derivatives are for them from now on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,10 +77,6 @@ def no_array() -> np.ndarray:
 #: Steps of a search along a curve after which none is taken to lower the objective.
 MAX_TRIALS = 40
 
-Armijo = Annotated[
-    float, Help("constant c1 of the sufficient decrease (Armijo) condition", above=0, below=0.5)
-]
-Shrink = Annotated[float, Help("factor by which a rejected step is shortened", above=0, below=1)]
 GradientTolerance = Annotated[
     float,
     Help(

@@ -9,7 +9,7 @@ with the metric of the surrounding space.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from thalweg.engines.hessian import HessianProduct
 from thalweg.interfaces import Capability, Objective
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
-from thalweg_clustering.alternating import (
+from thalweg_clustering.rounds import (
     GradientTolerance,
     RoundSolver,
     RoundState,
@@ -32,9 +32,6 @@ class TrustRegionState(RoundState):
     """State of :class:`TrustRegion`: the trust radius; 0 before the first step."""
 
     radius: float = 0.0
-
-
-S = TypeVar("S", bound=TrustRegionState)
 
 
 @dataclass(frozen=True)
@@ -60,8 +57,8 @@ class TrustRegion(RoundSolver[TrustRegionState]):
             evaluations=state.evaluations + 1,
         )
 
-    def improve(self, state: S) -> S:
-        """One accepted trust-region step, also of the states of other solvers."""
+    def improve(self, state: TrustRegionState) -> TrustRegionState:
+        """One accepted trust-region step."""
         objective, w = state.objective, state.x
         assert isinstance(objective, StiefelVariable)
         comm, manifold = objective.comm, objective.manifold

@@ -54,7 +54,6 @@ CASES = [
     ("kdac", {}, "stiefel-trust-region", {"iterations": 10}),
     ("kdac", {}, "dimension-growth", {"iterations": 20}),
     ("t-sne", {"init": "spectral"}, "lbfgs", {"iterations": 20}),
-    ("kdac", {}, "ism", {"finish": "trust-region", "iterations": 15}),
     ("mlp", {}, "saddle-free", {"method": "ode", "iterations": 3}),
     ("laplacian-eigenmaps", {}, "eigen", {}),
 ]

@@ -115,18 +115,16 @@ def test_single_precision_keeps_six_digits(columns):
 @pytest.mark.parametrize(("function", "of"), [(None, "distance"), (_cubic, "product")])
 def test_sums_with_landmarks_equal_the_sums_written_out(function, of, columns, monkeypatch):
     problem = _problem(columns)
-    z, values, factor, tangent = (problem[k] for k in ("z", "values", "factor", "tangent"))
+    z, values, factor = (problem[k] for k in ("z", "values", "factor"))
     few = slice(20)
     sums = KernelSums(Layout(MPI.COMM_SELF, ROWS), function, of)
-    own, other = sums.sums_with(
-        z, z[few], values, values[few], factor, factor[few], tangent, tangent[few]
-    )
+    own, other = sums.sums_with(z, z[few], values, values[few], factor, factor[few])
     expected = np.zeros((ROWS, 20))  # by one landmark after the other
     for column in range(20):
         unit = np.zeros((ROWS, 1))
         unit[column] = 1.0
         expected[:, column] = _written_out(
-            z, unit, factor, np.ones(4), tangent, function=function or _gaussian, of=of
+            z, unit, factor, np.ones(4), function=function or _gaussian, of=of
         )[0][:, 0]
     extended = np.concatenate([values, np.ones((ROWS, 1))], axis=1)
     np.testing.assert_allclose(own, expected @ extended[few], rtol=1e-9, atol=1e-9)

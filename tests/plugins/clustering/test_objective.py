@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import thalweg
+from thalweg import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_gradient, check_hessian_product
 from thalweg_clustering.kdac import TASKS
@@ -36,10 +37,11 @@ def _of_task(make, comm, views, task, **options):
     return make(comm, points, given, 3, options.pop("sigma", 1.0), 0.4, task=task, **options)
 
 
-def _check(objective, fixed_point=True):
+def _check(objective, fixed_point=True, hessian=True):
     x = objective.initial_point(1)
     check_gradient(objective, x)
-    check_hessian_product(objective, x)
+    if hessian:
+        check_hessian_product(objective, x)
     if fixed_point:
         EigenvectorFixedPoint.check(objective, x)
         value, _ = objective.value_and_fixed_point_matrix(x)
@@ -60,7 +62,14 @@ def test_derivatives_of_every_way_to_sum(comm, method, views, make):
     options = METHODS[method]
     objective = _of_task(make, comm, views, "semi-supervised", **options)
     # The features' Phi is the exact formula with their kernel, not their gradient's.
-    _check(objective, fixed_point=method not in ("fourier", "nystrom"))
+    fixed_point = method not in ("fourier", "nystrom")
+    _check(objective, fixed_point, hessian=not method.startswith("nystrom"))
+
+
+def test_landmarks_have_no_hessian_products(views, make):
+    objective = _of_task(make, MPI.COMM_SELF, views, "alternative", **METHODS["nystrom"])
+    with pytest.raises(InputError, match="use approximation 'fourier'"):
+        thalweg.minimize(objective, solver="stiefel-trust-region", iterations=2)
 
 
 @pytest.mark.parametrize("task", TASKS)
