@@ -21,7 +21,6 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
@@ -38,21 +37,15 @@ from thalweg_clustering.projected_kernel import DerivativeSums, PairWeights, Pro
 BLOCK = 512
 
 
-@dataclass(frozen=True)
-class Triangle:
-    """An upper triangular matrix R, or the identity."""
+#: An upper triangular matrix R; None is the identity.
+Root = np.ndarray | None
 
-    root: np.ndarray | None
 
-    def inverse(self, values: np.ndarray) -> np.ndarray:
-        """``R^(-1) V``."""
-        return values if self.root is None else scipy.linalg.solve_triangular(self.root, values)
-
-    def transposed(self, values: np.ndarray) -> np.ndarray:
-        """``R'^(-1) V``."""
-        if self.root is None:
-            return values
-        return scipy.linalg.solve_triangular(self.root, values, trans="T")
+def _solved(root: Root, values: np.ndarray, transposed: bool = False) -> np.ndarray:
+    """``R^(-1) V``, or ``R'^(-1) V``."""
+    if root is None:
+        return values
+    return scipy.linalg.solve_triangular(root, values, trans=int(transposed))
 
 
 class FeatureKernel(ProjectedKernel):
@@ -70,24 +63,24 @@ class FeatureKernel(ProjectedKernel):
     def functions(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """This rank's rows, and functions C of them, block by block; the features are C R^(-1)."""
 
-    def triangle(self, w: np.ndarray) -> Triangle:
+    def root(self, w: np.ndarray) -> Root:
         """R, which is applied to sums over rows, never to rows: that would take n m^2."""
-        return Triangle(None)
+        return None
 
-    def _moments(self, w: np.ndarray, values: np.ndarray, triangle: Triangle) -> np.ndarray:
+    def _moments(self, w: np.ndarray, values: np.ndarray, root: Root) -> np.ndarray:
         """``Z'V`` over all ranks."""
         total = np.zeros((self.size, values.shape[1]))
         for rows, c in self.functions(w):
             total += c.T @ values[rows].astype(c.dtype, copy=False)
-        return triangle.transposed(sum_large(self.layout.comm, total))
+        return _solved(root, sum_large(self.layout.comm, total), transposed=True)
 
     def value(self, w: np.ndarray, weights: PairWeights) -> float:
-        moments = self._moments(w, weights.factor, self.triangle(w))
+        moments = self._moments(w, weights.factor, self.root(w))
         return -float((moments**2 @ weights.signs).sum())
 
     def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
-        triangle = self.triangle(w)
-        moments = triangle.inverse(self._moments(w, values, triangle))
+        root = self.root(w)
+        moments = _solved(root, self._moments(w, values, root))
         result = np.empty((len(self.points), values.shape[1]))
         for rows, c in self.functions(w):
             result[rows] = c @ moments.astype(c.dtype, copy=False)
@@ -108,17 +101,17 @@ class FeatureKernel(ProjectedKernel):
         with orthonormal columns, the constant one among them.
         """
         scale = 1.0 / np.sqrt(degrees)
-        triangle = self.triangle(w)
+        root = self.root(w)
         sums = np.zeros((self.size + removed.shape[1], self.size))
         for rows, c in self.functions(w):
             # R^(-1) on both sides multiplies rounding by up to 1e8 / m.
-            exact = c.dtype if triangle.root is None else float
+            exact = c.dtype if root is None else float
             weighted = c * scale[rows, None].astype(exact)
             sums[: self.size] += weighted.T @ weighted
             sums[self.size :] += removed[rows].T @ weighted
         sum_large(self.layout.comm, sums)
-        gram = triangle.transposed(triangle.transposed(sums[: self.size]).T)
-        inner = triangle.transposed(sums[self.size :].T).T
+        gram = _solved(root, _solved(root, sums[: self.size], True).T, True)
+        inner = _solved(root, sums[self.size :].T, transposed=True).T
         gram -= inner.T @ inner
         span = [max(0, len(gram) - 1 - count), len(gram) - 1]
         values, vectors = on_root(
@@ -133,7 +126,7 @@ class FeatureKernel(ProjectedKernel):
         known = np.full(count + 1, np.nan)
         known[: len(values)] = values[: count + 1]
         result = np.empty((len(self.points), count))
-        turned = triangle.inverse(vectors)
+        turned = _solved(root, vectors)
         for rows, c in self.functions(w):
             result[rows] = scale[rows, None] * (c @ turned.astype(c.dtype, copy=False))
         result -= removed @ (inner @ vectors)
@@ -146,17 +139,17 @@ class FeatureKernel(ProjectedKernel):
         """
         factor, signs, d = weights.factor, weights.signs, self.points.shape[1]
         rank = factor.shape[1]
-        triangle = self.triangle(w)
+        root = self.root(w)
         blocks = np.zeros((self.size, rank * (d + 1)))
         for rows, c in self.functions(w):
             extended = np.ones((len(c), d + 1), c.dtype)
             extended[:, :d] = self.points[rows]
             spread = factor[rows].astype(c.dtype)[:, :, None] * extended[:, None, :]
             blocks += c.T @ spread.reshape(len(c), -1)
-        moments = triangle.transposed(sum_large(self.layout.comm, blocks))
+        moments = _solved(root, sum_large(self.layout.comm, blocks), transposed=True)
         moments = moments.reshape(self.size, rank, d + 1)
         sums = moments[:, :, -1]
-        turned = triangle.inverse(sums)
+        turned = _solved(root, sums)
         scatter = np.zeros((d, d))
         for rows, c in self.functions(w):
             signed = (factor[rows] * signs).astype(c.dtype)
@@ -169,6 +162,14 @@ class FeatureKernel(ProjectedKernel):
             scatter -= signs[column] * part.T @ part
         value = -float((sums**2 @ signs).sum())
         return value, symmetric((2.0 / self.sigma**2) * scatter)
+
+    def hessian_product(
+        self, w: np.ndarray, direction: np.ndarray, weights: PairWeights
+    ) -> np.ndarray:
+        """Refused."""
+        raise InputError(
+            "features have no Hessian products; use approximation 'exact', or another solver"
+        )
 
 
 class FourierKernel(FeatureKernel):
@@ -237,7 +238,7 @@ class FourierKernel(FeatureKernel):
             yield rows, np.concatenate([cosines, sines], axis=1)
 
     def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
-        moments = self._moments(w, weights.factor, self.triangle(w))
+        moments = self._moments(w, weights.factor, self.root(w))
         even, odd = moments[: self.count], moments[self.count :]
         signed = (weights.factor * weights.signs).astype(self.dtype)
         total = np.zeros((self.points.shape[1], self.count))
@@ -248,31 +249,6 @@ class FourierKernel(FeatureKernel):
         sum_large(self.layout.comm, total)
         value = -float((moments**2 @ weights.signs).sum())
         return value, (-2.0 / self.sigma) * total @ self.frequencies.T
-
-    def hessian_product(
-        self, w: np.ndarray, direction: np.ndarray, weights: PairWeights
-    ) -> np.ndarray:
-        factor = weights.factor.astype(self.dtype)
-        moments = self._moments(w, weights.factor, self.triangle(w)).astype(self.dtype)
-        even, odd = moments[: self.count], moments[self.count :]
-        mixed = ((direction / self.sigma) @ self.frequencies).astype(self.dtype)
-        total = np.zeros((2, *even.shape))
-        for rows, cosines, sines in self._angles(w):
-            moving = self._rows[rows] @ mixed
-            total[0] -= (sines * moving).T @ factor[rows]
-            total[1] += (cosines * moving).T @ factor[rows]
-        sum_large(self.layout.comm, total)
-        signed = factor * weights.signs.astype(self.dtype)
-        turned = total.astype(self.dtype)
-        result = np.zeros((self.points.shape[1], self.count))
-        for rows, cosines, sines in self._angles(w):
-            moving = self._rows[rows] @ mixed
-            mine = signed[rows]
-            slopes = cosines * (mine @ turned[1].T) - sines * (mine @ turned[0].T)
-            slopes -= moving * (sines * (mine @ odd.T) + cosines * (mine @ even.T))
-            result += self._rows[rows].T @ slopes
-        sum_large(self.layout.comm, result)
-        return (-2.0 / self.sigma) * result @ self.frequencies.T
 
 
 class NystromKernel(FeatureKernel):
@@ -314,13 +290,13 @@ class NystromKernel(FeatureKernel):
         # Sums over landmarks alone have coefficients that cancel.
         self._landmark_sums = DerivativeSums.of(layout, function)
 
-    def triangle(self, w: np.ndarray) -> Triangle:
+    def root(self, w: np.ndarray) -> Root:
         """R, upper triangular, with R'R the regularized kernel of the landmarks."""
         z = self.landmarks @ (w / self.sigma)
         kernel = self.function.value(self.function.beta(z, z))
         kernel[np.diag_indices_from(kernel)] += self.ridge
 
-        def root() -> np.ndarray:
+        def decomposed() -> np.ndarray:
             try:
                 return np.asarray(scipy.linalg.cholesky(kernel))
             except scipy.linalg.LinAlgError as error:
@@ -329,7 +305,7 @@ class NystromKernel(FeatureKernel):
                     "use approximation 'exact'"
                 ) from error
 
-        return Triangle(on_root(self.layout.comm, root))
+        return np.asarray(on_root(self.layout.comm, decomposed))
 
     def functions(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """The kernel of rows and landmarks."""
@@ -338,9 +314,9 @@ class NystromKernel(FeatureKernel):
 
     def _coefficients(self, w: np.ndarray, weights: PairWeights) -> tuple[np.ndarray, float]:
         """b, shape ``(landmarks, r)``, and F."""
-        triangle = self.triangle(w)
-        moments = self._moments(w, weights.factor, triangle)
-        return triangle.inverse(moments), -float((moments**2 @ weights.signs).sum())
+        root = self.root(w)
+        moments = self._moments(w, weights.factor, root)
+        return _solved(root, moments), -float((moments**2 @ weights.signs).sum())
 
     def _product(
         self, w: np.ndarray, by: np.ndarray, points: np.ndarray, left: np.ndarray, b: np.ndarray
@@ -381,12 +357,3 @@ class NystromKernel(FeatureKernel):
             return super().value_and_matrix(w, weights)
         value, matrix = self._product_with_phi(w, np.eye(len(w)), weights)
         return value, symmetric(matrix)
-
-    def hessian_product(
-        self, w: np.ndarray, direction: np.ndarray, weights: PairWeights
-    ) -> np.ndarray:
-        """Refused: the coefficients would move with W too."""
-        raise InputError(
-            "the Nystrom approximation has no Hessian products; use approximation 'fourier' or "
-            "'exact', or another solver"
-        )

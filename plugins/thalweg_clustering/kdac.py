@@ -179,8 +179,7 @@ class KDACObjective(PairSum, Alternation):
             return super().initial_point(seed)
         self._use(self._first)
         matrix = self.kernel.flat_matrix(self.weights)
-        if self.links is not None:
-            matrix = matrix + self.links.matrix(np.zeros((self.layout.rows, 1)))
+        matrix = matrix + self.links.matrix(np.zeros((self.layout.rows, 1)))
         return agreed(self.comm, smallest_eigenvectors(matrix, self.layout.columns))
 
     # -- alternation -----------------------------------------------------------------------

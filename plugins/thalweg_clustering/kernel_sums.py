@@ -199,16 +199,11 @@ class KernelSums:
 
     def kernel_rows(self, z: np.ndarray, scale: np.ndarray | None = None) -> np.ndarray:
         """This rank's rows of the kernel matrix, float64, for so few rows that it may be stored."""
-        z = np.array(z, float, order="C")
-        scales = np.zeros((len(z), 0)) if scale is None else np.asarray(scale, float)[:, None]
-        whole = self.layout.gather_rows(np.concatenate([z, scales], axis=1)).T
+        mine = self._arrays(z, scale=scale)[:4]
+        whole = [np.array(self.layout.gather_rows(array).T, order="C") for array in mine]
         tile = np.empty((self.layout.local_rows, self.layout.rows))
         if tile.size:
-            none, empty = np.zeros((len(z), 0)), np.zeros((0, self.layout.rows))
-            mine = [np.array(scales, order="C"), z, none, none]
-            other = [np.ascontiguousarray(whole[z.shape[1] :]),
-                     np.ascontiguousarray(whole[: z.shape[1]]), empty, empty]  # fmt: skip
-            self._fill(mine, other, tile)
+            self._fill(mine, whole, tile)
         return tile
 
     def absolute_moment(

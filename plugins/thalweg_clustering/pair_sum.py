@@ -116,29 +116,22 @@ class PairSum(StiefelObjective):
         super().__init__(kernel.layout.comm, kernel.points.shape[1], columns)
         self.kernel = kernel
         self.weights = weights
-        self.links = links
+        self.links = links or LinkSum.none(kernel)
 
     def value_at(self, w: np.ndarray) -> float:
-        linked = 0.0 if self.links is None else self.links.value(w)
-        return self.kernel.value(w, self.weights) + linked
+        return self.kernel.value(w, self.weights) + self.links.value(w)
 
     def value_and_gradient_at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = self.kernel.value_and_gradient(w, self.weights)
-        if self.links is not None:
-            value, gradient = value + self.links.value(w), gradient + self.links.matrix(w) @ w
-        return value, gradient
+        return value + self.links.value(w), gradient + self.links.matrix(w) @ w
 
     def value_and_matrix_at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         value, matrix = self.kernel.value_and_matrix(w, self.weights)
-        if self.links is not None:
-            value, matrix = value + self.links.value(w), matrix + self.links.matrix(w)
-        return value, matrix
+        return value + self.links.value(w), matrix + self.links.matrix(w)
 
     def hessian_product_at(self, w: np.ndarray, direction: np.ndarray) -> np.ndarray:
         product = self.kernel.hessian_product(w, direction, self.weights)
-        if self.links is not None:
-            product = product + self.links.hessian_product(w, direction)
-        return product
+        return product + self.links.hessian_product(w, direction)
 
 
 @dataclass(frozen=True)
@@ -152,6 +145,12 @@ class LinkSum(Identified):
     left: np.ndarray
     right: np.ndarray
     weights: np.ndarray  # w, shape ``(m,)``: positive where the rows should be alike
+
+    @classmethod
+    def none(cls, kernel: ProjectedKernel) -> LinkSum:
+        """Of no pairs."""
+        rows = np.zeros((0, kernel.points.shape[1]))
+        return cls(kernel.function, kernel.sigma, rows, rows, np.zeros(0))
 
     def identity(self) -> tuple[Any, ...]:
         """The rows of the pairs, and their weights; the kernel is that of all pairs."""
