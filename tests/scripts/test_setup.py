@@ -154,13 +154,6 @@ def test_without_root_it_says_exactly_which_packages_to_ask_for(bare):
     assert not (bare.folder / ".venv").exists()
 
 
-def test_where_there_are_no_packages_it_names_the_missing_compiler(bare):
-    bare.program("python3", PYTHON)
-    done = bare.setup("--petsc=pypi")
-    assert done.returncode == 1
-    assert "'mpicc' is missing" in done.stderr
-
-
 def test_petsc4py_is_compiled_for_a_petsc_that_lacks_it(bare, tmp_path):
     bare.program("python3", PYTHON)
     bare.program("mpicc", "echo gcc")

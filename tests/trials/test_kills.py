@@ -1,18 +1,19 @@
 """Random kills, resumed to the bit.
 
 Every solver and objective on 1, 2 and 3 ranks, one of each family on 8; a kill is SIGKILL at a
-random iteration or step of writing files, on a random rank.  See ``killed_runs.py``.
+random iteration or step of writing files, on a random rank.  See ``hpc/trials/killed_runs.py``.
 """
 
 import json
+import runpy
 import sys
+from pathlib import Path
 
 import pytest
-from trials import killed_runs
 
 from thalweg.plugins import ObjectiveSpec, SolverSpec, plugins
 
-RUNNER = killed_runs.__file__
+RUNNER = str(Path(__file__).parents[2] / "hpc" / "trials" / "killed_runs.py")
 
 #: Kills of each case on a number of ranks, at most: some runs end before their event.
 KILLS = {1: 3, 2: 1, 3: 1}
@@ -29,7 +30,7 @@ MANY = 8
 OF_MANY = ("t-sne by slabs, lbfgs", "kdac, ism", "near-isometry, hinge-lbfgs", "mlp, hessian-free")
 
 
-NAMES = list(killed_runs.cases())
+NAMES = list(runpy.run_path(RUNNER)["cases"]())
 
 
 @pytest.mark.parametrize("first", range(0, len(NAMES), GROUP))

@@ -230,7 +230,6 @@ def with_value(value: float) -> np.ndarray:
 GOOD_NPY = saved(TABLE)
 GOOD_NPZ = zipped(a=GOOD_NPY)
 GOOD_MAT = mat(a=TABLE)
-OBJECTS = saved(np.array([[{}, 1]], dtype=object), allow_pickle=True)
 
 FILES: dict[str, bytes] = {
     **{f"{kind}-{name}{ending}": content

@@ -13,7 +13,7 @@ import thalweg
 from thalweg import lock
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
-from thalweg.workbench.run import compare, plot
+from thalweg.workbench.run import plot
 from thalweg.workbench.run.single_run import Job
 
 QUICK = {
@@ -22,7 +22,6 @@ QUICK = {
     "stop": {"iterations": 2},
     "output": {"pictures": False},
 }
-SEVERAL = {**QUICK, "method": [{"solver": "lbfgs"}, {"solver": "gradient-descent"}]}
 
 OWNER = """
 import sys, time
@@ -203,24 +202,3 @@ def test_a_run_that_ends_in_whatever_way_leaves_no_lock(tmp_path, monkeypatch, e
             thalweg.run(QUICK, tmp_path, comm=MPI.COMM_SELF)
     assert seen == [True]
     assert not (tmp_path / ".lock").exists()
-
-
-@pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize("file", ["result.json", "solution.npy"])
-def test_a_refused_comparison_has_run_nothing_and_can_be_repeated(comm, tmp_path, file):
-    folder = comm.bcast(tmp_path / "out" if comm.rank == 0 else None)
-    if comm.rank == 0:
-        (folder / "gradient-descent").mkdir(parents=True)
-        (folder / "gradient-descent" / file).write_text("mine")
-    comm.barrier()
-    with pytest.raises(InputError, match=f"out/gradient-descent' .*{file}"):
-        compare(SEVERAL, folder, comm=comm)
-    comm.barrier()
-    assert sorted(path.name for path in folder.rglob("*")) == ["gradient-descent", file]
-    comm.barrier()
-    if comm.rank == 0:
-        (folder / "gradient-descent" / file).unlink()
-    comm.barrier()
-    assert len(compare(SEVERAL, folder, comm=comm)) == 2
-    assert not list(folder.rglob(".lock"))
-    comm.barrier()

@@ -60,20 +60,6 @@ def test_two_mpi_libraries_in_one_process_are_broken(tmp_path):
     assert finding.broken
 
 
-@pytest.mark.petsc
-def test_the_slow_reference_blas_is_worth_a_note(tmp_path):
-    maps = tmp_path / "maps"
-    line = "7f00-7f01 r-xp 00000000 fe:01 1 {}\n"
-    own = line.format("/x/site-packages/numpy.libs/libscipy_openblas64_.so")
-    maps.write_text(own + line.format("/usr/lib/openblas-pthread/libblas.so.3"))
-    (finding,) = doctor.blas(maps)
-    assert not finding.problem
-    assert "numpy" not in finding.value
-    maps.write_text(own + line.format("/usr/lib/x86_64-linux-gnu/blas/libblas.so.3.11.0"))
-    (finding,) = doctor.blas(maps)
-    assert "reference BLAS" in finding.problem
-
-
 @pytest.mark.parametrize(
     ("architecture", "flags", "noted"),
     [

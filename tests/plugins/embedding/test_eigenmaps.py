@@ -1,7 +1,6 @@
 """Laplacian eigenmaps and LLE: eigenvectors by every method, at any rank count."""
 
 import importlib.util
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -160,16 +159,6 @@ def test_nearest_pairs_alone_connect_clusters(comm, name):
     assert len(between) == 2
     np.testing.assert_array_equal(between // 20, [[0, 1], [1, 2]])
     assert edges.sum(axis=1).max() <= 1 + 5 * 4
-
-
-@every_problem
-def test_memory_of_clusters_grows_with_the_points(comm, name):
-    tracemalloc.start()
-    for rows in (400, 2000):
-        BUILDERS[name](clusters(comm, rows), comm)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 2**27  # bytes; all local Gram matrices of half the points as neighbors: 30 GB
 
 
 def test_given_weights_in_pieces_are_refused(comm):

@@ -247,24 +247,6 @@ def test_what_is_wrong_on_one_rank_is_refused_on_all(
     assert time.perf_counter() - began < TIMEOUT  # no rank waited for one that had left
 
 
-@pytest.mark.ranks(2, 3)
-def test_secants_and_maps_that_differ_between_ranks_are_refused(comm, digits):
-    fitted = SecantPCA(n_components=4).fit(digits[:24])
-    rows = Dataset.from_array(digits[:24], comm=comm)
-    last = comm.rank == comm.size - 1
-    with pytest.raises(InputError, match="the pairs or their weights differ"):
-        fitted.fit(rows, pairs=np.array([[0, 1], [2, 3 + last]]))
-    with pytest.raises(InputError, match="numbers of the 24 points"):
-        fitted.fit(rows, pairs=np.array([[0, 24 if last else 1]]))
-    fitted.components_ = fitted.components_ * (1.0 + last)
-    with pytest.raises(InputError, match="the components differ"):
-        fitted.score(rows)
-    labels = None if last else np.arange(24) % 2
-    some = Dataset(rows.values, rows.layout, None if last else rows.layout.local(labels))
-    with pytest.raises(InputError, match="need labels"):
-        fitted.set_params(secants="within-class").fit(some)
-
-
 def test_random_maps_follow_their_seed(digits):
     def components(random_state, **options):
         model = JohnsonLindenstrauss(

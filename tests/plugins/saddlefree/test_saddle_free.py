@@ -171,23 +171,6 @@ def test_a_trial_that_is_not_finite_is_refused_and_damped():
     assert state.value < 1e-12
 
 
-def test_a_singular_hessian_without_damping_is_refused_by_the_solver():
-    class Flat(Distributed):
-        def __init__(self, comm):
-            super().__init__(comm)
-            self.steep = np.where(np.arange(14).reshape(7, 2) == 3, 0.0, self.steep)
-
-        def value_and_gradient(self, x):
-            value, gradient = super().value_and_gradient(x)
-            gradient[1, 1] = 1.0
-            return value + float(x[1, 1]), gradient
-
-    objective = Flat(MPI.COMM_SELF)
-    solver = SaddleFree(damping=0.0)
-    with pytest.raises(InputError, match="set damping"):
-        solver.step(solver.init(objective, objective.initial_point(0)))
-
-
 def test_what_the_objective_lacks_is_named():
     class Plain(Objective):
         def value_and_gradient(self, x):

@@ -21,7 +21,7 @@ from hpc.machine import describe_machine
 
 from thalweg.workbench.report import format_table
 
-TOP = Path(__file__).resolve().parents[1]
+TOP = Path(__file__).resolve().parents[2]
 CAMPAIGNS = TOP / "tests" / "trials"
 RESULTS = TOP / "hpc" / "results" / "trials.json"
 
