@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,25 +103,25 @@ def _write_result(
         raise StorageError(f"{error}; {advice}") from error
 
 
+@dataclass
 class Job:
     """A method of a configuration on a built objective, and the folder of its results, if any.
 
     ``facts`` are what ``result.json`` states beside the result.  Nothing is set up yet.
     """
 
-    def __init__(
-        self,
-        configuration: Configuration,
-        dataset: Dataset | None,
-        objective: Objective,
-        directory: RunDirectory | None,
-        facts: Mapping[str, Any],
-    ) -> None:
-        self.configuration, self.dataset, self.objective = configuration, dataset, objective
-        self.directory, self.facts = directory, facts
-        self.solver = build_method(objective, configuration.solver, configuration.preconditioner)
-        animated = directory is not None and configuration.output["animation"]
-        self.frames = Frames(objective) if animated else None
+    configuration: Configuration
+    dataset: Dataset | None
+    objective: Objective
+    directory: RunDirectory | None
+    facts: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        configuration = self.configuration
+        parts = (configuration.solver, configuration.preconditioner)
+        self.solver = build_method(self.objective, *parts)
+        animated = self.directory is not None and configuration.output["animation"]
+        self.frames = Frames(self.objective) if animated else None
 
     def minimized(self, *, resume: bool = False, quiet: bool = True) -> Result:
         """Run the solver.  Collective."""
