@@ -149,9 +149,9 @@ def find_alternatives(
     """
     comm, seed = dataset.comm, options.get("seed", 0)
     known = list(labelings)
-    found: list[Alternative] = []
-    while len(found) < n_alternatives:
-        start = starts[len(found)] if len(found) < len(starts) else None
+    alternatives: list[Alternative] = []
+    while len(alternatives) < n_alternatives:
+        start = starts[len(alternatives)] if len(alternatives) < len(starts) else None
         chosen = dict(options)
         if not known:
             chosen["task"] = "unsupervised"
@@ -159,10 +159,12 @@ def find_alternatives(
         alternative = solved(objective, solver, seed, **(stop or {}))
         objection = alternative.objection(max_overlap)
         if objection and n_alternatives > 1:
-            return Alternatives(tuple(found), alternative, objection)
-        found.append(alternative)
+            return Alternatives(tuple(alternatives), alternative, objection)
+        alternatives.append(alternative)
         known.append(alternative.labels)
-    return Alternatives(tuple(found), None, f"as many as n_alternatives allows: {n_alternatives}")
+    return Alternatives(
+        tuple(alternatives), None, f"as many as n_alternatives allows: {n_alternatives}"
+    )
 
 
 def solved(objective: KDACObjective, solver: Any, seed: int = 0, **stop: Any) -> Alternative:
@@ -238,9 +240,9 @@ def choose_clusters(
         best, widest = 2, -np.inf
         for k in range(2, min(largest, len(points) // 4) + 1):
             task = {} if known else {"task": "unsupervised"}
-            given = {**options, **task, "clusters": k, "condition": False}
+            trial = {**options, **task, "clusters": k, "condition": False}
             try:
-                objective = build_kdac(sample, sample.comm, **given, labelings=known)
+                objective = build_kdac(sample, sample.comm, **trial, labelings=known)
                 result = thalweg.minimize(objective, solver="ism", seed=options.get("seed", 0))
             except thalweg.ThalwegError:
                 continue

@@ -216,10 +216,10 @@ def _labelings(
 
     read = [read_labels(file, comm, unknown=partly) for file in files or ()]
     what = {"alternative": "the clustering given ([data] labels)"}.get(task, "the labels")
-    found = [given_labels(layout, labels, what, partly) for labels in [*labelings, *read]]
-    if task == "alternative" and not found:
+    known = [given_labels(layout, labels, what, partly) for labels in [*labelings, *read]]
+    if task == "alternative" and not known:
         raise InputError(f"{what} is needed: give the labels of an existing clustering")
-    return found
+    return known
 
 
 def _read_links(file: str, comm: MPI.Comm) -> np.ndarray:

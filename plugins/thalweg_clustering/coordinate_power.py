@@ -35,9 +35,9 @@ def coordinate_power_smallest(
     noise = NOISE * np.random.default_rng(0).standard_normal((d, count))
     shifted = _largest_eigenvalue(matrix) * np.eye(d) - matrix
     step = max(1, d // SHARE)
-    found = np.zeros((d, count))
+    vectors = np.zeros((d, count))
     for index in range(count):
-        known = found[:, :index]
+        known = vectors[:, :index]
         x = guess[:, index] + noise[:, index]
         x = x - known @ (known.T @ x)
         x = x / np.linalg.norm(x)
@@ -45,9 +45,9 @@ def coordinate_power_smallest(
         deflated = np.ascontiguousarray(shifted - (known * rayleigh) @ known.T)
         x = _iterate(deflated, x, step, 0.1 * float(tolerance), int(sweeps))
         x = x - known @ (known.T @ x)
-        found[:, index] = x / np.linalg.norm(x)
+        vectors[:, index] = x / np.linalg.norm(x)
     # Rayleigh-Ritz puts the vectors in order and removes what deflation left over.
-    frame = np.linalg.qr(found)[0]
+    frame = np.linalg.qr(vectors)[0]
     return np.asarray(frame @ np.linalg.eigh(frame.T @ matrix @ frame)[1])
 
 

@@ -12,13 +12,12 @@ are those of Barzilai and Borwein.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from thalweg.numerics import backtrack
 from thalweg.parallel import Array, agreed
-from thalweg.plugins import Help
 from thalweg_clustering.rounds import (
     MAX_TRIALS,
     GradientTolerance,
@@ -50,10 +49,6 @@ class Curvilinear(RoundSolver[CurvilinearState]):
 
     inner_iterations: int = 1000
     gradient_tolerance: GradientTolerance = 1e-6
-    lengths: Annotated[
-        Literal["barzilai-borwein", "armijo"],
-        Help("first length of a step; armijo is twice the length accepted before"),
-    ] = "barzilai-borwein"
 
     state_type: ClassVar[type[RoundState]] = CurvilinearState
 
@@ -87,18 +82,7 @@ class Curvilinear(RoundSolver[CurvilinearState]):
         if not search.accepted:
             return replace(state, inner_done=True, evaluations=evaluations)
         candidate, length, (value, gradient) = search.x, search.step, search.outcome
-        parity, following = state.parity, 2.0 * length
-        if self.lengths != "armijo":
-            parity = 1 - parity
-            moved = candidate - w
-            turned = _direction(candidate, gradient) - _direction(w, slope)
-            mixed, squares = abs(float((moved * turned).sum())), float((turned**2).sum())
-            following = state.length
-            if parity and mixed > 0:
-                following = float((moved**2).sum()) / mixed
-            elif not parity and squares > 0:
-                following = mixed / squares
-            following = agreed(objective.comm, float(np.clip(following, 1e-15, 1e15)))
+        following = self.next_length(state, length, candidate, gradient)
         return moved_to(
             state,
             candidate,
@@ -107,9 +91,23 @@ class Curvilinear(RoundSolver[CurvilinearState]):
             evaluations=evaluations,
             gradient_norm=residual_norm(candidate, gradient),
             step_length=length,
-            length=following,
-            parity=parity,
+            length=agreed(objective.comm, following),
+            parity=1 - state.parity,
         )
+
+    def next_length(
+        self, state: CurvilinearState, length: float, candidate: Array, gradient: Array
+    ) -> float:
+        """First length after a step to ``candidate``: the two Barzilai-Borwein lengths in turn."""
+        moved = candidate - state.x
+        turned = _direction(candidate, gradient) - _direction(state.x, state.slope)
+        mixed, squares = abs(float((moved * turned).sum())), float((turned**2).sum())
+        following = state.length
+        if not state.parity and mixed > 0:
+            following = float((moved**2).sum()) / mixed
+        elif state.parity and squares > 0:
+            following = mixed / squares
+        return float(np.clip(following, 1e-15, 1e15))
 
 
 def _direction(w: Array, slope: Array) -> Array:

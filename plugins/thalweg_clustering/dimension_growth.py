@@ -112,9 +112,9 @@ class DimensionGrowth(RoundSolver[GrowthState]):
 
     def _tangent(self, state: GrowthState) -> tuple[Array, float]:
         """The column's gradient along the sphere, and its norm."""
-        found = state.x[:, : state.column + 1]
+        columns = state.x[:, : state.column + 1]
         slope = state.slope[:, state.column]
-        tangent = slope - found @ (found.T @ slope)
+        tangent = slope - columns @ (columns.T @ slope)
         return agreed(state.objective.comm, (tangent, float(np.linalg.norm(tangent))))
 
     def _descended(self, state: GrowthState) -> GrowthState:

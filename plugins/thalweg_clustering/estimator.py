@@ -240,11 +240,11 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         starts = []
         if self.warm_start and len(getattr(self, "mean_", ())) == dataset.layout.columns:
             before: list[Alternative] = vars(self)["alternatives_"]
-            wanted = options["components"]
+            components = options["components"]
             starts = [
                 np.ascontiguousarray(alternative.components.T)
                 for alternative in before
-                if wanted in (None, len(alternative.components))
+                if components in (None, len(alternative.components))
             ]
         stop = {"iterations": self.max_iter, "progress": bool(self.verbose)}
         search = find_alternatives(

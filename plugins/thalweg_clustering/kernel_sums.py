@@ -144,10 +144,10 @@ class KernelSums:
         theirs = self._arrays(others, factor=other_factor)
         transposed = [np.array(array.T, order="C") for array in theirs[:4]]
         size = max(1, BLOCK_SIZE // max(1, len(others)))
-        held = np.empty((min(size, max(1, len(z))), len(others)), self.dtype)
+        buffer = np.empty((min(size, max(1, len(z))), len(others)), self.dtype)
         for first in range(0, max(1, len(z)), size):
             rows = slice(first, min(first + size, len(z)))
-            tile = held[: rows.stop - rows.start]
+            tile = buffer[: rows.stop - rows.start]
             if tile.size:
                 own = [np.array(array[rows], order="C") for array in mine[:4]]
                 self._fill(own, transposed, tile)

@@ -163,9 +163,9 @@ def kernel_function(name: str, degree: int = 2, offset: float = 1.0) -> KernelFu
         "inverse-multiquadratic": ("distance", 1.0, -0.5, c, True),
     }
     if name in powers:
-        found = _power(name, *powers[name])
+        kernel = _power(name, *powers[name])
     elif name == "gaussian":
-        found = KernelFunction(
+        kernel = KernelFunction(
             "gaussian",
             "distance",
             lambda b: np.exp(-0.5 * b),
@@ -174,4 +174,4 @@ def kernel_function(name: str, degree: int = 2, offset: float = 1.0) -> KernelFu
         )
     else:
         raise InputError(f"the kernel must be one of {', '.join(KERNELS)}, not {name!r}")
-    return replace(found, parameters=(degree, offset))
+    return replace(kernel, parameters=(degree, offset))

@@ -48,15 +48,15 @@ def kmeans(
         if layout.comm.rank == 0:
             alone = Layout(MPI.COMM_SELF, *sample.shape)
             centers = kmeans(alone, sample, count, seed, starts, iterations).centers
-        found = _lloyd(layout, rows, layout.comm.bcast(centers, root=0), iterations)
-        return replace(found, labels=_in_order(layout, found.labels, count))
+        clusters = _lloyd(layout, rows, layout.comm.bcast(centers, root=0), iterations)
+        return replace(clusters, labels=_in_order(layout, clusters.labels, count))
     best: Clusters | None = None
     for start in range(starts):
         stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(start,)))
-        found = _lloyd(layout, rows, _spread_out(layout, rows, count, stream), iterations)
+        clusters = _lloyd(layout, rows, _spread_out(layout, rows, count, stream), iterations)
         # By more than rounding, so that equal optima do not compete at random.
-        if best is None or found.inertia < best.inertia * (1 - 1e-9) - 1e-300:
-            best = found
+        if best is None or clusters.inertia < best.inertia * (1 - 1e-9) - 1e-300:
+            best = clusters
     assert best is not None
     return replace(best, labels=_in_order(layout, best.labels, count))
 

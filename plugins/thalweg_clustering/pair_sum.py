@@ -50,8 +50,8 @@ class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
         gram = w.T @ w
         if not np.isfinite(gram).all():
             return w
-        wanted = np.diag((np.diag(gram) > OFF_MANIFOLD).astype(float))
-        if np.abs(gram - wanted).max() > OFF_MANIFOLD:
+        expected = np.diag((np.diag(gram) > OFF_MANIFOLD).astype(float))
+        if np.abs(gram - expected).max() > OFF_MANIFOLD:
             raise InputError(
                 "the iterate's columns are no longer orthonormal: use a solver that keeps them so "
                 "(ism, stiefel, stiefel-trust-region, dimension-growth)"

@@ -58,16 +58,16 @@ class Predictor:
         members /= np.maximum(members.sum(axis=0), 1.0)
         if function is None or not function.normalized:
             return cls(z, labels, members, np.zeros(members.shape[1]), None, False, function)
-        kept = values > MIN_VALUE * values[0]
+        shown = values > MIN_VALUE * values[0]
         divided = degrees is not None
-        weights = embedding[:, kept] / values[kept]
+        weights = embedding[:, shown] / values[shown]
         if degrees is not None:
             weights /= np.sqrt(degrees)[:, None]
-        centers = members.T @ unit_rows(embedding[:, kept])
-        plain = cls(z, labels, weights, np.zeros(kept.sum()), centers, divided, function)
+        centers = members.T @ unit_rows(embedding[:, shown])
+        plain = cls(z, labels, weights, np.zeros(shown.sum()), centers, divided, function)
         # U is centered: what its rows exceed it by is the mean.
         sample = np.unique(np.linspace(0, len(z) - 1, BLOCK).astype(int))
-        mean = (plain.extended(plain.similarity(z[sample])) - embedding[sample][:, kept]).mean(0)
+        mean = (plain.extended(plain.similarity(z[sample])) - embedding[sample][:, shown]).mean(0)
         return cls(z, labels, weights, mean, centers, divided, function)
 
     def similarity(self, z: np.ndarray) -> np.ndarray:

@@ -56,8 +56,8 @@ class Settings:
         pairs = None
         if self.pairs is not None:
             places = np.searchsorted(chosen, self.pairs[:, :2])
-            held = chosen[np.minimum(places, len(chosen) - 1)] == self.pairs[:, :2]
-            pairs = np.column_stack([places, self.pairs[:, 2]])[held.all(axis=1)]
+            sampled = chosen[np.minimum(places, len(chosen) - 1)] == self.pairs[:, :2]
+            pairs = np.column_stack([places, self.pairs[:, 2]])[sampled.all(axis=1)]
         common = {**self.common, "bound": False}
         return Settings(layout, points, labels, self.weight, self.clusters, self.function,
                          pairs, common)  # fmt: skip

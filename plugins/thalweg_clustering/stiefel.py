@@ -96,7 +96,9 @@ class EigenvectorFixedPoint(StiefelVariable):
         size = np.abs(matrix).max(initial=1e-300)
         gap = np.abs(matrix - matrix.T).max(initial=0.0) / size
         assert gap <= 1e-10, f"Phi is not symmetric: entries differ by {gap:.1e} relative"
-        found = objective.layout.gather_rows(objective.value_and_gradient(x)[1])
-        wanted = matrix @ objective.layout.gather_rows(x)
-        gap = float(np.linalg.norm(found - wanted)) / max(float(np.linalg.norm(wanted)), 1e-300)
+        gradient = objective.layout.gather_rows(objective.value_and_gradient(x)[1])
+        expected = matrix @ objective.layout.gather_rows(x)
+        gap = float(np.linalg.norm(gradient - expected)) / max(
+            float(np.linalg.norm(expected)), 1e-300
+        )
         assert gap <= 1e-8, f"the gradient differs from Phi(x) x by {gap:.1e} relative"

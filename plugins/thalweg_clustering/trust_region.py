@@ -114,7 +114,7 @@ class TrustRegion(RoundSolver[TrustRegionState]):
         residual, direction = gradient, -gradient
         square = start = float((residual**2).sum())
         # Superlinear: the closer to the end, the more exactly the model is solved.
-        wanted = start * min(0.01, start)
+        goal = start * min(0.01, start)
         for _ in range(self.inner_products):
             turned = product(direction)
             curvature = float((direction * turned).sum())
@@ -132,7 +132,7 @@ class TrustRegion(RoundSolver[TrustRegionState]):
             step, curved = further, curved + reach * turned
             residual = residual + reach * turned
             following = float((residual**2).sum())
-            if following <= wanted:
+            if following <= goal:
                 break
             direction = -residual + (following / square) * direction
             square = following

@@ -136,28 +136,28 @@ class Descent(Solver[DescentState]):
         direction, metric = self.direction(), self.metric(state.objective.layout)
         if self.preconditioner is not None:
             self.preconditioner.update(state.x)
-        found = self._search(state, direction, metric)
-        evaluations = state.evaluations + found.evaluations
-        trial, line = found.trial, found.line
+        search = self._search(state, direction, metric)
+        evaluations = state.evaluations + search.evaluations
+        trial, line = search.trial, search.line
         if trial is None:
             # What is not finite, however short the step, is no minimum, nor where squares overflow.
             failed = (line.evaluations > 0 and not line.finite) or math.isinf(line.start.slope)
             outcome = Status.DIVERGED if failed else Status.PRECISION_LIMIT
-            return replace(state, memory=found.memory, evaluations=evaluations, outcome=outcome)
+            return replace(state, memory=search.memory, evaluations=evaluations, outcome=outcome)
         assert trial.x is not None
         assert trial.gradient is not None
         move = Move(
             step=trial.step,
             slope=line.start.slope,
             new_slope=trial.slope,
-            first_try=trial.step >= found.first,
+            first_try=trial.step >= search.first,
             x=trial.x,
             gradient=trial.gradient,
             old_x=state.x,
             old_gradient=state.gradient,
             comm=state.objective.comm,
         )
-        memory = direction.update(found.memory, metric, move)
+        memory = direction.update(search.memory, metric, move)
         flat_steps = 0 if trial.value < state.lowest else state.flat_steps + 1
         moved = state.at(
             trial.x,

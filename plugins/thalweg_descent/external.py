@@ -69,11 +69,11 @@ class Evaluator:
 
     def evaluate(self, x: Array) -> Evaluation:
         """Value at ``x``, and the gradient unless values alone serve.  Collective."""
-        found = next((entry for entry in self._recent if self.same(entry.x, x)), None)
-        if found is None:
-            found = self._evaluated(np.array(x))
-            self._recent = [found, *self._recent][:REMEMBERED]
-        return found
+        evaluation = next((entry for entry in self._recent if self.same(entry.x, x)), None)
+        if evaluation is None:
+            evaluation = self._evaluated(np.array(x))
+            self._recent = [evaluation, *self._recent][:REMEMBERED]
+        return evaluation
 
     def same(self, x: Array, y: Array) -> bool:
         """Whether two points are the same on all ranks.  Collective."""
@@ -81,15 +81,15 @@ class Evaluator:
         return same if self.layout.comm.size == 1 else all(self.layout.comm.allgather(same))
 
     def _evaluated(self, x: Array) -> Evaluation:
-        found = _evaluation(self.objective, x, self.values_alone)
+        evaluation = _evaluation(self.objective, x, self.values_alone)
         self.evaluations += 1
-        self.finite = found.finite
-        if not found.finite:
+        self.finite = evaluation.finite
+        if not evaluation.finite:
             value = self.best + 1e8 * (1.0 + abs(self.best))
-            gradient = None if found.gradient is None else np.zeros_like(found.gradient)
-            found = replace(found, value=value, gradient=gradient)
-        self.best = min(self.best, found.value)
-        return found
+            gradient = None if evaluation.gradient is None else np.zeros_like(evaluation.gradient)
+            evaluation = replace(evaluation, value=value, gradient=gradient)
+        self.best = min(self.best, evaluation.value)
+        return evaluation
 
     def hessian_product(self, x: Array, direction: Array) -> Array:
         """Hessian at ``x`` times ``direction``.  Collective."""
@@ -169,17 +169,17 @@ class ExternalSolver(Solver[ExternalState]):
     def init(self, objective: Objective, x: Array) -> ExternalState:
         """One evaluation at ``x``; the external solver starts with the first step."""
         self.check(objective)
-        found = _evaluation(objective, x, self.derivative_free)
+        evaluation = _evaluation(objective, x, self.derivative_free)
         return ExternalState(
             objective=objective,
             x=x,
-            value=found.value,
-            gradient=found.gradient,
-            gradient_norm=found.norm,
+            value=evaluation.value,
+            gradient=evaluation.gradient,
+            gradient_norm=evaluation.norm,
             evaluations=1,
-            outcome=Status.RUNNING if found.finite else Status.DIVERGED,
+            outcome=Status.RUNNING if evaluation.finite else Status.DIVERGED,
             origin=x,
-            origin_value=found.value,
+            origin_value=evaluation.value,
             memory=self._preconditioner_state(),
         )
 
@@ -221,7 +221,7 @@ class ExternalSolver(Solver[ExternalState]):
         evaluator = running.evaluator
         counts = evaluator.evaluations, evaluator.products
         try:
-            found = running.advance()
+            evaluation = running.advance()
         except BaseException:
             running.close()
             raise
@@ -230,15 +230,15 @@ class ExternalSolver(Solver[ExternalState]):
             evaluations=state.evaluations + evaluator.evaluations - counts[0],
             hessian_products=state.hessian_products + evaluator.products - counts[1],
         )
-        if found is None:
+        if evaluation is None:
             return False, state
         running.iterates += 1
         return True, replace(
             state,
-            x=found.x,
-            value=found.value,
-            gradient=found.gradient,
-            gradient_norm=found.norm,
+            x=evaluation.x,
+            value=evaluation.value,
+            gradient=evaluation.gradient,
+            gradient_norm=evaluation.norm,
             step_length=running.step_length,
             since=running.iterates,
         )
@@ -276,13 +276,13 @@ class ExternalSolver(Solver[ExternalState]):
 
     def reset(self, state: ExternalState) -> ExternalState:
         """Evaluate again, and restart from here."""
-        found = _evaluation(state.objective, state.x, self.derivative_free)
+        evaluation = _evaluation(state.objective, state.x, self.derivative_free)
         return replace(
             self._renewed(state),
-            value=found.value,
-            gradient=found.gradient,
-            gradient_norm=found.norm,
-            origin_value=found.value,
+            value=evaluation.value,
+            gradient=evaluation.gradient,
+            gradient_norm=evaluation.norm,
+            origin_value=evaluation.value,
             evaluations=state.evaluations + 1,
         )
 

@@ -123,9 +123,9 @@ class LimitedMemory(Direction[Pairs]):
     ) -> Pairs:
         """The memory with a pair, and with B^-1 y if that is known, in place of the oldest."""
         steps = (*memory.steps, s)[-self.memory :]
-        kept, count = len(steps) - 1, len(steps)
+        older, count = len(steps) - 1, len(steps)
         products = np.zeros((count, count))
-        products[:-1, :-1] = memory.products[-kept:, -kept:] if kept else 0.0
+        products[:-1, :-1] = memory.products[-older:, -older:] if older else 0.0
         products[:, -1] = metric.layout.dots(y, steps)
         solved = memory.solved_changes
         if solved_y is not None:

@@ -169,21 +169,21 @@ class _RunningScipy(RunningSolver):
         return self.layout.local(whole.reshape(self.layout.rows, self.layout.columns))
 
     def _evaluate(self, whole: np.ndarray) -> float | tuple[float, np.ndarray]:
-        found = self.evaluator.evaluate(self._local(whole))
-        if found.gradient is None:
-            return found.value
-        return found.value, self.layout.gather_rows(found.gradient).ravel()
+        evaluation = self.evaluator.evaluate(self._local(whole))
+        if evaluation.gradient is None:
+            return evaluation.value
+        return evaluation.value, self.layout.gather_rows(evaluation.gradient).ravel()
 
     def _product(self, whole: np.ndarray, direction: np.ndarray) -> np.ndarray:
         product = self.evaluator.hessian_product(self._local(whole), self._local(direction))
         return self.layout.gather_rows(product).ravel()
 
     def _take(self, whole: np.ndarray) -> bool:
-        found = self.evaluator.evaluate(self._local(whole))
-        if found.finite:
+        evaluation = self.evaluator.evaluate(self._local(whole))
+        if evaluation.finite:
             self.step_length = float(np.linalg.norm(whole - self.seen))
-            self.current, self.seen = found, whole.copy()
-        return found.finite
+            self.current, self.seen = evaluation, whole.copy()
+        return evaluation.finite
 
     def close(self) -> None:
         """Leave SciPy's loop."""

@@ -162,10 +162,10 @@ class _RunningTao(RunningSolver):
         return self.evaluator.evaluate(array_of(self.layout, at)).value
 
     def _value_and_gradient(self, tao: PETSc.TAO, at: PETSc.Vec, to_fill: PETSc.Vec) -> float:
-        found = self.evaluator.evaluate(array_of(self.layout, at))
-        assert found.gradient is not None
-        fill_vec(to_fill, found.gradient)
-        return found.value
+        evaluation = self.evaluator.evaluate(array_of(self.layout, at))
+        assert evaluation.gradient is not None
+        fill_vec(to_fill, evaluation.gradient)
+        return evaluation.value
 
     def _move_hessian(
         self, tao: PETSc.TAO, at: PETSc.Vec, hessian: PETSc.Mat, inner: PETSc.Mat
@@ -197,11 +197,11 @@ class _RunningTao(RunningSolver):
                 reason = str(error).splitlines()[-1].removeprefix("[0] ")
                 raise NumericalError(f"TAO's {self.kind} failed: {reason}") from error
             if not self.evaluator.same(self.seen, self.x):
-                found = self.evaluator.evaluate(self.x)
-                if found.finite:
-                    self.step_length = self.layout.norm(self.seen - found.x)
-                    self.seen = found.x
-                    return found
+                evaluation = self.evaluator.evaluate(self.x)
+                if evaluation.finite:
+                    self.step_length = self.layout.norm(self.seen - evaluation.x)
+                    self.seen = evaluation.x
+                    return evaluation
             if self.coroutine.ended:
                 break
         return None
@@ -223,8 +223,8 @@ class _Inner:
         self.preconditioner, self.layout = preconditioner, layout
         self.current: Array | None = None
 
-    def apply(self, pc: PETSc.PC, given: PETSc.Vec, to_fill: PETSc.Vec) -> None:
+    def apply(self, pc: PETSc.PC, residual: PETSc.Vec, to_fill: PETSc.Vec) -> None:
         if self.current is not None:
             self.preconditioner.update(self.current)
             self.current = None
-        fill_vec(to_fill, self.preconditioner.apply(array_of(self.layout, given)))
+        fill_vec(to_fill, self.preconditioner.apply(array_of(self.layout, residual)))

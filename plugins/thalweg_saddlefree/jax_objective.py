@@ -99,8 +99,8 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
             self._function = function
             self._compile()
             if rows is None or self._count(self._rows):
-                given = () if rows is None else (self._rows,)
-                shape = jax.eval_shape(self._scalar, self._start, *given).shape
+                data = () if rows is None else (self._rows,)
+                shape = jax.eval_shape(self._scalar, self._start, *data).shape
                 if shape != ():
                     raise InputError(
                         f"the JAX function must return a scalar, but its value has shape {shape}"
@@ -201,10 +201,10 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
             return None
         data, batch = self._data(rows)
         with self._precisely():
-            found = (self._batched if batch else self._plain)[kind](*point, *data)
+            result = (self._batched if batch else self._plain)[kind](*point, *data)
         # The mean over this rank's rows counts by their share of all.
         share = 1.0 if batch or self._rows is None else local / total
-        return self._jax.tree_util.tree_map(lambda leaf: share * np.asarray(leaf, float), found)
+        return self._jax.tree_util.tree_map(lambda leaf: share * np.asarray(leaf, float), result)
 
     # -- the objective ---------------------------------------------------------------------
 
@@ -217,13 +217,13 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         return self.unravel(self._point(x))
 
     def value(self, x: Array) -> float:
-        found = self._call("value", self._value_rows, self._point(x))
-        return self._sum(0.0 if found is None else float(found))
+        result = self._call("value", self._value_rows, self._point(x))
+        return self._sum(0.0 if result is None else float(result))
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         """Value and reverse-mode gradient."""
-        found = self._call("gradient", self._value_rows, self._point(x))
-        value, slope = (0.0, None) if found is None else found
+        result = self._call("gradient", self._value_rows, self._point(x))
+        value, slope = (0.0, None) if result is None else result
         gradient = self._total(slope)
         return self._sum(float(value)), gradient
 

@@ -25,18 +25,10 @@ ROUNDS = 6
 
 @dataclass(frozen=True)
 class RowSet:
-    """Some of the data rows.
+    """Some of the data rows."""
 
-    Attributes
-    ----------
-    local
-        Indices of this rank's rows among them, counted from its first row; int64.
-    total
-        Number of these rows over all ranks.
-    """
-
-    local: np.ndarray
-    total: int
+    local: np.ndarray  # indices of this rank's rows among them, from its first row on; int64
+    total: int  # number of these rows over all ranks
 
 
 class Minibatches(Capability):
@@ -198,29 +190,16 @@ STOCHASTIC_COLUMNS = ("epoch", "epoch_value", "held_out_value", "work")
 class StochasticState(SolverState):
     """State of a solver whose steps see batches; ``value`` and ``gradient`` are a batch's.
 
-    Attributes
-    ----------
-    batch
-        Batches of the present epoch already used.
-    epoch_value
-        Mean of the values of the last epoch's batches, each taken before its step.
-    held_out_value
-        Objective over the rows held out at the end of the last epoch; NaN if none are.
-    operations
-        Work so far, in the objective's unit.
-    total
-        Sum of the values of the present epoch's batches, times their rows.
-    order
-        This rank's order of the present epoch.
-    in_use
-        Epoch, batch and rows for which ``value`` and ``gradient`` were evaluated.
+    ``epoch_value`` is the mean of the values of the last epoch's batches, each before its step.
     """
 
-    batch: int = 0
-    held_out_value: float = float("nan")
-    operations: int = 0
-    total: float = 0.0
-    whole: bool = False
+    batch: int = 0  # batches of the present epoch already used
+    held_out_value: float = float("nan")  # at the end of the last epoch; NaN if none are held out
+    operations: int = 0  # work so far, in the objective's unit
+    total: float = 0.0  # sum of the values of the present epoch's batches, times their rows
+    whole: bool = False  # whether all rows are in use
+    #: This rank's order of the present epoch; and epoch, batch and rows for which ``value`` and
+    #: ``gradient`` were evaluated.
     order: EpochOrder | None = field(default=None, metadata=TRANSIENT)
     in_use: tuple[int, int, RowSet] | None = field(default=None, metadata=TRANSIENT)
 

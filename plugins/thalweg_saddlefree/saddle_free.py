@@ -180,7 +180,7 @@ class SaddleFree(Solver[SaddleFreeState]):
         floor = 0.0 if self.damping == 0.0 else FLOOR * solver.largest()
         trials = Trials(state, slices)
         search = StepSearch(state, trials, solver, metric, floor)
-        found = search.run(damping)
+        accepted = search.run(damping)
         state = replace(
             state,
             products=state.products + operator.products,
@@ -188,25 +188,25 @@ class SaddleFree(Solver[SaddleFreeState]):
             lowest_ritz_value=solver.lowest,
             curvature=kind,
         )
-        if found is None:
+        if accepted is None:
             return replace(
                 state,
                 evaluations=state.evaluations + trials.evaluations,
                 gains={**state.gains, kind: 0.0},
             )
-        damping = found.damping
-        if found.ratio > 0.75:
+        damping = accepted.damping
+        if accepted.ratio > 0.75:
             damping /= 3.0
-        elif found.ratio < 0.25:
+        elif accepted.ratio < 0.25:
             damping *= 2.0
         damping = max(damping, floor)
         return trials.accepted(
             state,
-            search.step(found.direction, found.length),
+            search.step(accepted.direction, accepted.length),
             counter=state.counter + 1,
-            gains=gains_after(state.gains, kind, state.value, found.value, operator.products),
-            ratio=found.ratio,
-            step_length=found.length * slices.norm(found.direction.step),
+            gains=gains_after(state.gains, kind, state.value, accepted.value, operator.products),
+            ratio=accepted.ratio,
+            step_length=accepted.length * slices.norm(accepted.direction.step),
             damping=damping,
             dampings={**state.dampings, kind: damping},
         )

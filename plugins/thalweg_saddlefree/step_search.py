@@ -27,7 +27,7 @@ ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
-class Found:
+class AcceptedStep:
     """A step that lowers the objective."""
 
     value: float  # objective that it leads to
@@ -52,14 +52,14 @@ class StepSearch:
     metric: np.ndarray | float
     floor: float
 
-    def run(self, damping: float) -> Found | None:
+    def run(self, damping: float) -> AcceptedStep | None:
         """The step, or None where no damping lowers the objective.  Collective."""
-        found = self._first(damping)
-        if found is None:
+        accepted = self._first(damping)
+        if accepted is None:
             return None
         if isinstance(self.solver, LanczosAbsolute):
-            found = self._smaller_dampings(self.solver, found)
-        return self._other_length(found)
+            accepted = self._smaller_dampings(self.solver, accepted)
+        return self._other_length(accepted)
 
     def step(self, direction: Direction, length: float = 1.0) -> np.ndarray:
         """This rank's slice of the step in plain variables."""
@@ -68,7 +68,7 @@ class StepSearch:
     def _try(self, direction: Direction, length: float = 1.0) -> float:
         return self.trials.value(self.step(direction, length))
 
-    def _first(self, damping: float) -> Found | None:
+    def _first(self, damping: float) -> AcceptedStep | None:
         """The least of growing dampings whose step lowers the objective."""
         before = self.state.value
         for _ in range(TRIALS):
@@ -81,43 +81,43 @@ class StepSearch:
             predicted = direction.model.change
             ratio = (value - before) / predicted if predicted < 0 else float("-inf")
             if value < before and ratio > 1e-4:
-                return Found(value, direction, ratio, damping)
+                return AcceptedStep(value, direction, ratio, damping)
             if -predicted <= ROUNDING * abs(before):
                 # Where values only round, a smaller gradient is the test.
                 flatter = value <= before and (
                     self.trials.gradient_norm(self.step(direction)) < self.state.gradient_norm
                 )
-                return Found(value, direction, ratio, damping) if flatter else None
+                return AcceptedStep(value, direction, ratio, damping) if flatter else None
             # From a damping of zero, start at a thousandth of the spectrum's size.
             damping = 4.0 * damping if damping > 0 else 1e-3 * self.solver.largest()
         return None
 
-    def _smaller_dampings(self, solver: LanczosAbsolute, found: Found) -> Found:
+    def _smaller_dampings(self, solver: LanczosAbsolute, accepted: AcceptedStep) -> AcceptedStep:
         """Smaller dampings from the same basis, as long as the model is good and they gain."""
         for _ in range(SMALLER):
-            damping = found.damping
-            if found.ratio < 0.75 or damping <= self.floor or damping == 0.0:
+            damping = accepted.damping
+            if accepted.ratio < 0.75 or damping <= self.floor or damping == 0.0:
                 break
             damping = max(damping / 3.0, self.floor)
             direction = solver.cheap_direction(damping)
             value = self._try(direction)
-            if not value < found.value:
+            if not value < accepted.value:
                 break
             ratio = (value - self.state.value) / direction.model.change
-            found = Found(value, direction, ratio, damping)
-        return found
+            accepted = AcceptedStep(value, direction, ratio, damping)
+        return accepted
 
-    def _other_length(self, found: Found) -> Found:
+    def _other_length(self, accepted: AcceptedStep) -> AcceptedStep:
         """Longer where the model's curvature allows it, half as long where it failed."""
-        model = found.direction.model
+        model = accepted.direction.model
         if 1.5 * model.curvature < -model.slope:  # the model falls from length 1 to 2
             for _ in range(DOUBLINGS):
-                value = self._try(found.direction, 2.0 * found.length)
-                if not value < found.value:
+                value = self._try(accepted.direction, 2.0 * accepted.length)
+                if not value < accepted.value:
                     break
-                found = replace(found, value=value, length=2.0 * found.length)
-        if found.length == 1.0 and found.ratio < 0.5:
-            value = self._try(found.direction, 0.5)
-            if value < found.value:
-                found = replace(found, value=value, length=0.5)
-        return found
+                accepted = replace(accepted, value=value, length=2.0 * accepted.length)
+        if accepted.length == 1.0 and accepted.ratio < 0.5:
+            value = self._try(accepted.direction, 0.5)
+            if value < accepted.value:
+                accepted = replace(accepted, value=value, length=0.5)
+        return accepted

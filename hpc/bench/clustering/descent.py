@@ -23,9 +23,18 @@ from thalweg_clustering.pair_sum import StiefelObjective
 from .sets import Problem
 from .stored_differences import StoredDifferences
 
+
+class WithoutLengths(Curvilinear):
+    """The curvilinear search whose first length is twice the last one."""
+
+    def next_length(self, state: Any, length: float, candidate: Any, gradient: Any) -> float:
+        """Twice the length that was accepted."""
+        return 2.0 * length
+
+
 _ISM = ISM(inner_tolerance=0.0, inner_iterations=10**6)
 _SM = Curvilinear(inner_tolerance=0.0, inner_iterations=10**6)
-_PLAIN = Curvilinear(inner_tolerance=0.0, inner_iterations=10**6, lengths="armijo")
+_PLAIN = WithoutLengths(inner_tolerance=0.0, inner_iterations=10**6)
 
 #: The paper's method, its rival as here, and the rival without Barzilai-Borwein lengths.
 METHODS: dict[str, Solver[Any]] = {"ISM": _ISM, "SM": _SM, "SM, plain": _PLAIN}

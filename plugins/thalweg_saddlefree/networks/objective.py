@@ -211,17 +211,17 @@ class NetworkObjective(
         count = len(self._curvature_rows.local)
         # Only a solver that chooses rows is known to ask for curvature at the same point.
         keep = self._chosen_rows and self._shared and self._fits(count)
-        kept: list[Linearized] = []
+        linearized: list[Linearized] = []
         for rows, targets in _chunks(*self._batch):
             total, point = self.network.linearize(flat, rows, targets)
             self.network.add_gradient(point, sums)
             totals.append(total)
             if keep and count > 0:
-                kept.append(self.network.leading(point, count))
+                linearized.append(self.network.leading(point, count))
                 count -= len(rows)
         self._count("gradient", self._value_rows.total)
         if keep:
-            self._linearized, self._linearized_at = kept, flat
+            self._linearized, self._linearized_at = linearized, flat
         gradient = self._with_decay(sums, self._value_rows.total, x)
         value = self._mean(exact_sum(totals), self._value_rows.total) + self._decay(x)
         return value, gradient
@@ -290,10 +290,10 @@ class NetworkObjective(
             output = self.network.answer(flat, rows)
             squares.append(float(((output - targets) ** 2).sum(dtype=np.float64)))
             hits += int((output.argmax(axis=1) == targets.argmax(axis=1)).sum())
-        found = {"squared_error_per_case": self._mean(exact_sum(squares), self.rows.rows)}
+        measures = {"squared_error_per_case": self._mean(exact_sum(squares), self.rows.rows)}
         if self.targets is not self.inputs and self._one_hot():
-            found["training_accuracy"] = self._mean(hits, self.rows.rows)
-        return found
+            measures["training_accuracy"] = self._mean(hits, self.rows.rows)
+        return measures
 
     def value_error(self, value: float) -> float:
         """A few rounding units of the precision of the matrix products."""
@@ -350,14 +350,14 @@ class NetworkObjective(
         """Linearized chunks of the curvature rows, kept while x stays the same."""
         rows, targets = self._curvature_batch
         if not self._fits(len(rows)):
-            for part, wanted in _chunks(rows, targets):
-                yield self.network.linearize(flat, part, wanted)[1]
+            for part, goals in _chunks(rows, targets):
+                yield self.network.linearize(flat, part, goals)[1]
             self._count_linearizing()
             return
         if self._linearized_at is None or not np.array_equal(self._linearized_at, flat):
             self._linearized = [
-                self.network.linearize(flat, part, wanted)[1]
-                for part, wanted in _chunks(rows, targets)
+                self.network.linearize(flat, part, goals)[1]
+                for part, goals in _chunks(rows, targets)
             ]
             self._linearized_at = flat
             self._count_linearizing()

@@ -78,5 +78,5 @@ def orthonormal(metric: np.ndarray) -> np.ndarray:
     """Coefficients of vectors that are orthonormal in a metric and span what it does not null."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(metric), 1e-300))
     values, vectors = np.linalg.eigh(metric * scale[:, None] * scale)
-    kept = values > DEPENDENT * values[-1]
-    return np.asarray(scale[:, None] * vectors[:, kept] / np.sqrt(values[kept]))
+    independent = values > DEPENDENT * values[-1]
+    return np.asarray(scale[:, None] * vectors[:, independent] / np.sqrt(values[independent]))

@@ -232,13 +232,13 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         values of two epochs, both over all rows, show S - N.
         """
         promised = 0.5 * (state.predicted + state.earlier)
-        kept = (former - state.epoch_value) / promised if promised > 0 else float("nan")
+        share = (former - state.epoch_value) / promised if promised > 0 else float("nan")
         size = state.size
-        if math.isfinite(kept):
-            factor = 2.0 * (1.0 - kept) / (1.0 + kept) if kept > -1.0 else self.growth
+        if math.isfinite(share):
+            factor = 2.0 * (1.0 - share) / (1.0 + share) if share > -1.0 else self.growth
             size *= min(self.growth, max(1.0, factor))
             size = min(size, self.largest_batch or size)
-        return replace(state, size=size, noisy=kept < KEPT, earlier=state.predicted, predicted=0.0)
+        return replace(state, size=size, noisy=share < KEPT, earlier=state.predicted, predicted=0.0)
 
     def _evaluated(self, state: SubspaceState) -> SubspaceState:
         """Value and gradient over the batch that comes next."""
