@@ -35,7 +35,14 @@ def strongest(layout: Layout, weights: Weights, kappa: int) -> scipy.sparse.csr_
 def _select(indptr, weights, starts, kept):
     """Positions of each row's largest weights, in ascending order."""
     for n in prange(indptr.size - 1):
-        first, chosen = indptr[n], kept[starts[n] : starts[n + 1]]
-        # A stable order: of equal weights the first ones stay.
-        order = np.argsort(-weights[first : indptr[n + 1]], kind="mergesort")
-        chosen[:] = first + np.sort(order[: chosen.size])
+        row, chosen = weights[indptr[n] : indptr[n + 1]], kept[starts[n] : starts[n + 1]]
+        if chosen.size == 0:
+            continue
+        least = np.partition(row, row.size - chosen.size)[row.size - chosen.size]
+        ties = chosen.size - (row > least).sum()  # the first ones stay
+        place = 0
+        for entry in range(row.size):
+            if row[entry] > least or (row[entry] == least and ties > 0):
+                ties -= row[entry] == least
+                chosen[place] = indptr[n] + entry
+                place += 1
