@@ -173,7 +173,7 @@ def solved(objective: KDACObjective, solver: Any, seed: int = 0, **stop: Any) ->
     outcome = objective.outcome(result.x)
     overlaps = tuple(
         normalized_mutual_information(outcome["labels"], labels, objective.comm)
-        for labels in (objective.labelings if objective.penalty > 0 else ())
+        for labels in (objective.labelings if objective.task == "alternative" else ())
     )
     projected = objective.kernel.points @ outcome["components"]
     separation, reference = compared_with_reference(

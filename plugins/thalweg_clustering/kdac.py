@@ -158,7 +158,7 @@ class KDACObjective(PairSum, Alternation):
         else:
             identity = np.eye(self.layout.rows)
             self._first = self._scales_and_degrees(identity)
-            if self.start == "published" and self.labelings:
+            if self.has_embedding and self.start == "published" and self.labelings:
                 labels = centered_indicators(self.rows, self.labelings[0])
                 gram = sum_large(self.comm, np.ascontiguousarray(labels.T @ labels))
                 root = np.linalg.inv(np.linalg.cholesky(gram)).T

@@ -87,6 +87,8 @@ class Settings:
             raise InputError(f"links must name rows from 0 to {layout.rows - 1}")
         named = np.unique(rows)
         ends, places = layout.gather_some(self.points, named), np.searchsorted(named, rows)
-        # As large together as the rows of U, whatever their number.
-        weights = self.weight * pairs[:, 2] * self.clusters / len(pairs)
+        # As large together as the rows of U, whatever their number.  The weight of an alternative
+        # is that of labels to avoid, and negative.
+        weight = 1.0 if self.common["task"] == "alternative" else self.weight
+        weights = weight * pairs[:, 2] * self.clusters / len(pairs)
         return LinkSum(self.function, sigma, ends[places[:, 0]], ends[places[:, 1]], weights)

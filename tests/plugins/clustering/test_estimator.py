@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import thalweg
 from thalweg import Dataset, InputError
 from thalweg.errors import CheckpointError
+from thalweg.parallel import MPI
 from thalweg.result import Status
 from thalweg_clustering import (
     EXPECTED_FAILURES,
@@ -21,6 +22,7 @@ from thalweg_clustering import (
     plot_views,
 )
 from thalweg_clustering.agreement import normalized_mutual_information as nmi
+from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kernels import kernel_function
 
 SETTINGS = {"n_components": 2, "sigma": 0.4, "lambda_": 0.3, "random_state": 0}
@@ -308,3 +310,37 @@ def test_a_run_is_not_resumed_with_other_files_of_labelings(tmp_path, scale):
     np.save(tmp_path / "more.npy", rows[:, 2] > 0)
     with pytest.raises(CheckpointError, match="belongs to another run"):
         thalweg.run({**config, "stop": {"iterations": 9}}, tmp_path / "run", resume=True)
+
+
+SHAPE, COLOR = np.arange(120) // 2 % 2, np.arange(120) % 2
+
+
+def designs():
+    random = np.random.default_rng(0)
+    signs = 2 * np.stack([SHAPE, COLOR, SHAPE ^ COLOR], axis=1) - 1
+    return np.concatenate(
+        [3 * signs + random.normal(size=(120, 3)), random.uniform(-1, 1, (120, 2))], 1
+    )
+
+
+@pytest.mark.parametrize("task", ["alternative", "unsupervised", "supervised", "semi-supervised"])
+def test_rows_that_a_link_joins_are_to_be_alike_in_every_task(task):
+    dataset, pairs = Dataset.from_array(designs()), np.array([[0, 1, 1.0], [0, 2, -1.0]])
+    objective = build_kdac(
+        dataset, MPI.COMM_SELF, labelings=[SHAPE], pairs=pairs, task=task, sigma=1.5
+    )
+    alike, unlike = objective.links.weights
+    assert alike > 0 > unlike
+
+
+def test_without_a_penalty_the_same_clustering_is_no_second_alternative():
+    model = KDAC(n_components=1, n_alternatives=4, sigma=1.5, lambda_=0.0, random_state=0)
+    found = model.fit(designs(), SHAPE).alternatives_
+    labelings = [SHAPE, *(alternative.labels for alternative in found)]
+    for first, labels in enumerate(labelings):
+        assert all(nmi(labels, other) < 0.5 for other in labelings[:first])
+
+
+def test_a_supervised_task_may_start_as_published():
+    model = KDAC(n_components=2, task="supervised", init="published", random_state=0)
+    assert nmi(model.fit(designs(), SHAPE).labels_, SHAPE) > 0.9
