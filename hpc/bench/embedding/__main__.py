@@ -57,7 +57,16 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--set", action="append", choices=tuple(SETS), help="only this of part sets; repeatable"
     )
-    parser.add_argument("--seconds", type=float, help="budget of a run in starts and large")
+    parser.add_argument(
+        "--strategy", action="append", help="only this of homotopy and large; repeatable"
+    )
+    parser.add_argument(
+        "--problem",
+        action="append",
+        choices=("EE", "s-SNE", "t-SNE"),
+        help="only this of starts and large; repeatable",
+    )
+    parser.add_argument("--seconds", type=float, help="most for a run of the strategies")
     parser.add_argument("--starts", type=int, help="number of random starts")
     parser.add_argument("--note", help="a sentence for the report, such as what else was running")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
@@ -94,12 +103,23 @@ def _measure(
 
     def starts() -> dict[str, Any]:
         count = options.starts or (5 if quick else 50)
-        seconds = options.seconds or (1.0 if quick else 0.35)
-        kinds = ("EE",) if quick else ("EE", "s-SNE", "t-SNE")
-        return measure_starts(small(), count, seconds, kinds, note)
+        seconds = options.seconds or (1.0 if quick else 2.0)
+        kinds = tuple(options.problem or (("EE",) if quick else ("EE", "s-SNE", "t-SNE")))
+        return measure_starts(small(), count, seconds, kinds, before, note)
 
     def convergence() -> dict[str, Any]:
-        return measure_convergence(small(), *((300, 8.0) if quick else (600, 15.0)), note)
+        return measure_convergence(small(), 300 if quick else 1000, options.seconds, note)
+
+    def homotopy() -> dict[str, Any]:
+        size = (8, 500) if quick else (50, 10_000)
+        chosen = tuple(options.strategy or ())
+        return measure_homotopy(small(), *size, options.seconds, chosen, before, note)
+
+    def large() -> dict[str, Any]:
+        images = mnist(folder, options.rows or 20_000, components=None)
+        seconds = options.seconds or (20.0 if quick else 180.0)
+        chosen = tuple(options.strategy or ()), tuple(options.problem or ())
+        return measure_large(images, seconds, *chosen, before, stem, note)
 
     def images() -> Images:
         return mnist(folder, options.rows or (3_000 if quick else 70_000))
@@ -118,10 +138,8 @@ def _measure(
     work: dict[str, Callable[[], dict[str, Any]]] = {
         "convergence": convergence,
         "starts": starts,
-        "homotopy": lambda: measure_homotopy(small(), *((8, 500) if quick else (50, 10_000)), note),
-        "large": lambda: measure_large(
-            mnist(folder, rows or 20_000), options.seconds or (20.0 if quick else 180.0), (), note
-        ),
+        "homotopy": homotopy,
+        "large": large,
         "rivals": lambda: measure_rivals(images(), stem, tuple(options.rival or RIVALS)),
         "threads": lambda: measure_threads(images(), tuple(options.rival or RIVALS)),
         "sets": sets,

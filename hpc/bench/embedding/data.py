@@ -35,14 +35,17 @@ def small_images(folder: Path | None, rows: int) -> Images:
     return Images(digits.data[:rows] / 16.0, digits.target[:rows], "digits")
 
 
-def mnist(folder: Path | None, rows: int) -> Images:
-    """MNIST's 70,000 images reduced to 50 principal components, else digits."""
+def mnist(folder: Path | None, rows: int, components: int | None = 50) -> Images:
+    """MNIST's 70,000 images reduced to principal components, or in full; else digits."""
     files = [] if folder is None else [folder / "mnist" / name for name in _MNIST]
     if files and all(file.exists() for file in files):
         images = [_idx(file, 16).reshape(-1, 784) for file in files[::2]]
         labels = np.concatenate([_idx(file, 8) for file in files[1::2]])[:rows]
         values = np.concatenate(images)[:rows] / 255.0
-        return Images(_principal(values, 50), labels, "MNIST, 50 principal components")
+        if components is None:
+            return Images(values, labels, "MNIST, all 784 columns")
+        values = _principal(values, components)
+        return Images(values, labels, f"MNIST, {components} principal components")
     digits = load_digits()
     return Images(digits.data[:rows] / 16.0, digits.target[:rows], "digits")
 

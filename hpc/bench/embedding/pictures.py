@@ -36,13 +36,14 @@ def draw_curves(problems: dict[str, Any], stem: Path, part: str) -> str:
         curves = {name: np.array(curve) for name, curve in strategies.items()}
         lowest = min(curve[:, 2].min() for curve in curves.values())
         height = max(curve[0, 2] for curve in curves.values()) - lowest
-        for color, (name, curve) in zip(COLORS, curves.items(), strict=False):
+        for place, (name, curve) in enumerate(curves.items()):
             above = np.maximum(curve[:, 2] - lowest, 1e-8 * height)
             for axes, x in zip(column, (0, 1), strict=True):
                 axes.loglog(
                     np.maximum(curve[:, x], 1e-2),
                     above,
-                    color=color,
+                    color=COLORS[place % len(COLORS)],
+                    linestyle="-" if place < len(COLORS) else "--",
                     label=name,
                     linewidth=2.2 if "SD" in name else 1.3,
                 )
@@ -50,7 +51,8 @@ def draw_curves(problems: dict[str, Any], stem: Path, part: str) -> str:
         column[1].set(xlabel="seconds")
     for row in panels:
         row[0].set_ylabel("objective above the lowest")
-    panels[0, 0].legend(fontsize=7)
+    longest = max(panels[0], key=lambda axes: len(axes.lines))
+    longest.legend(fontsize=7)
     figure.tight_layout()
     return save(figure, stem, part)
 

@@ -25,6 +25,14 @@ STRATEGIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "L-BFGS + SD": ("lbfgs", "spectral", {"memory": 10}),
 }
 
+#: The line search of the paper's authors: a run, and each value of lambda, begins with a step
+#: of 1, steps only shrink after it, and Armijo's constant is 0.1.  Conjugate gradients and L-BFGS
+#: have searches of their own.
+AUTHORS: dict[str, Any] = {"growth": 1.0, "first_step": 1.0, "armijo": 0.1}
+
+#: The strategies that take the authors' line search.
+SEARCHED = tuple(name for name, parts in STRATEGIES.items() if parts[0] == "gradient-descent")
+
 #: Perplexity of the small problems.
 PERPLEXITY = 20.0
 
