@@ -7,11 +7,11 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from thalweg_clustering.alternating import subspace_distance
 
 import thalweg
 from thalweg import Dataset
 from thalweg_clustering import ISM, build_kdac
+from thalweg_clustering.rounds import subspace_distance
 
 from .pictures import save
 from .sets import Problem
