@@ -7,6 +7,16 @@ lambda lives in R^S.  The printed rule ends at ``1/2 ||P - X Y||_F^2 < epsilon``
 attempt ends there too, once P stands still as well, and sooner if the factor is within
 the bounds.  As printed, P itself is not kept positive semidefinite; the answer is the
 factor, and it is the factor that is held against the bounds.
+
+``steps="published"`` is Algorithm 1 to the letter but for the misprint; the default departs
+from it in four places:
+
+- P and q are found together, which spares iterations; as published, q is found from the P of
+  the iteration before, and P from that q and all secants.
+- Both penalties are doubled after each hundred iterations; published, they are fixed.
+- P is held within 0.95 delta, so that the factor is within delta while it differs from P;
+  published, within delta.
+- An attempt ends once P stands still, too; published, by the gap of P and X Y alone.
 """
 
 from __future__ import annotations
@@ -19,7 +29,7 @@ import numpy as np
 from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
-from thalweg_isometry.normal_equations import InnerSolver, bounded_forms
+from thalweg_isometry.normal_equations import InnerSolver, Steps, bounded_forms
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
@@ -49,6 +59,7 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
     tolerance: Annotated[
         float, Help("half the squared Frobenius norm of P - X Y at which an attempt ends", above=0)
     ] = 1e-6
+    steps: Steps = "joint"
     inner_solver: InnerSolver = "auto"
     sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 25
     limit: Annotated[int, Help("ADMM iterations per attempt", minimum=1)] = 600
@@ -64,11 +75,13 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
     def inner(self, state: FroMaxState, active: ActiveSecants) -> tuple[FroMaxState, Inner]:
         """Some ADMM iterations; met as soon as the factor satisfies the bounds."""
         # The multipliers are not scaled, so that they hold for any penalties.
-        raised = 2.0 ** (state.attempt.iterations // RAISE_AFTER)
+        published = self.steps == "published"
+        raised = 1.0 if published else 2.0 ** (state.attempt.iterations // RAISE_AFTER)
         beta1, beta2 = raised * self.beta1, raised * self.beta2
         forms = bounded_forms(state, self.inner_solver)
-        delta = self.aim * state.attempt.delta
-        goal = 0.5 * (1.0 + self.aim) * state.attempt.delta
+        aim = 1.0 if published else self.aim
+        delta = aim * state.attempt.delta
+        goal = 0.5 * (1.0 + aim) * state.attempt.delta
         y = state.psi
         rank = len(y)
         x = state.x_factor if len(state.x_factor) else y.T.copy()
@@ -82,7 +95,9 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
         while used < self.sweep:
             used += 1
             before, center = p, 0.5 * (product + product.T)
-            p, excess = forms.nearest(center, multiplier / beta1, beta1, delta, p)
+            p, excess = forms.nearest(center, multiplier / beta1, beta1, delta, p, self.steps)
+            if published:  # (3.9) leaves what no secant sees of X Y in P
+                p = p + (product - center)
             x = np.linalg.solve(y @ y.T + ridge, (gamma.T + beta2 * y.T + p @ y.T).T).T
             y = np.linalg.solve(x.T @ x + ridge, x.T @ p - gamma + beta2 * x.T)
             x, y, product = agreed(active.comm, (x, y, x @ y))
@@ -93,7 +108,8 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
             norms = [float(np.linalg.norm(m)) for m in (p - product, p - before, p)]
             gap, moved, size = agreed(active.comm, norms)
             # Algorithm 1 ends by the gap alone, also where P is still on its way.
-            converged = 0.5 * max(gap, moved) ** 2 < self.tolerance
+            moving = 0.0 if published else moved
+            converged = 0.5 * max(gap, moving) ** 2 < self.tolerance
             if worst <= goal or converged:
                 break
         state = replace(

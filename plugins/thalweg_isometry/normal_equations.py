@@ -30,6 +30,11 @@ InnerSolver = Annotated[
     Help("how the linear equations of a step are solved"),
 ]
 
+Steps = Annotated[
+    Literal["joint", "published"],
+    Help("whether P (L of numax) and q are found together, or one after the other as published"),
+]
+
 #: Largest matrices that are factored.
 LARGEST = 5000
 
@@ -206,7 +211,13 @@ class BoundedForms:
         self._equations: NormalEquations | None = None
 
     def nearest(
-        self, center: np.ndarray, shift: np.ndarray, beta: float, delta: float, start: np.ndarray
+        self,
+        center: np.ndarray,
+        shift: np.ndarray,
+        beta: float,
+        delta: float,
+        start: np.ndarray,
+        steps: Steps = "joint",
     ) -> tuple[np.ndarray, np.ndarray]:
         """A matrix near C and near the bounds, and by how much it exceeds them.
 
@@ -214,11 +225,14 @@ class BoundedForms:
         1 + delta])^2``, which is the augmented Lagrangian over P and q together.  Its equations,
         at Newton's steps, are those of the secants outside of the bounds alone, which are few.
         With C = ``center``, symmetric, and s = ``shift``, gives P, from ``start`` on, and by how
-        much ``A(P) + s`` lies above or below the bounds.
+        much ``A(P) + s`` lies above or below the bounds.  With ``steps="published"`` q is found
+        first, from ``start`` (3.6), then P from q and all secants (3.9), and the excess is
+        ``A(P) + s - q`` with that q.
         """
+        published = steps == "published"
         matrix, miss = start, self.rows.forward(start) + shift - 1.0
-        for step in range(NEWTON_STEPS):
-            outside = np.abs(miss) > delta
+        for step in range(1 if published else NEWTON_STEPS):
+            outside = (np.abs(miss) > delta) | published
             equations = self._equations
             changed = not np.array_equal(outside, self._outside)
             if (
@@ -231,11 +245,11 @@ class BoundedForms:
                 self._outside, self._equations = outside, equations
             elif step:
                 break
-            bounds = (1.0 + np.sign(miss) * delta - shift)[outside]
-            right = center + beta * equations.rows.adjoint(bounds)
+            nearest = np.clip(miss, -delta, delta)
+            right = center + beta * equations.rows.adjoint((1.0 + nearest - shift)[outside])
             matrix = equations.solve(0.5 * (right + right.T), matrix)
             miss = self.rows.forward(matrix) + shift - 1.0
-        return matrix, miss - np.clip(miss, -delta, delta)
+        return matrix, miss - (nearest if published else np.clip(miss, -delta, delta))
 
 
 def bounded_forms(state: SearchState, kind: str) -> BoundedForms:

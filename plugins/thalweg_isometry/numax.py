@@ -11,6 +11,12 @@ cuts, long before it is the least.  Where the rank is given, it is a further con
 the P-step keeps the leading eigenpairs (2.9) of what it thresholds, and P is the answer as
 soon as it is within all bounds.  It then takes little from the eigenvalues: what it takes
 shortens secants, and only the cuts are held.
+
+``steps="published"`` solves the three subproblems of (2.12), P, q and L, one after the other with
+penalties that stay as given, and the bounds as they are.  By default L and q are found together,
+which spares iterations; the penalties follow the residuals; and P is held within 0.98 delta.  As
+published, P approaches the bounds from outside and ends above delta by about ``tolerance``, with
+the status TARGET_NOT_REACHED: what is certified is not rounded.
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
-from thalweg_isometry.normal_equations import InnerSolver, bounded_forms
+from thalweg_isometry.normal_equations import InnerSolver, Steps, bounded_forms
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
@@ -65,6 +71,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
     beta1: Annotated[float, Help("ADMM penalty of the constraint P = L", above=0)] = 1.0
     beta2: Annotated[float, Help("ADMM penalty of the constraint A(L) = q", above=0)] = 1.0
     tolerance: Annotated[float, Help("relative residuals to reach", above=0)] = 1e-4
+    steps: Steps = "joint"
     inner_solver: InnerSolver = "auto"
     sweep: Annotated[int, Help("ADMM iterations per step", minimum=1)] = 25
     limit: Annotated[int, Help("ADMM iterations per attempt", minimum=1)] = 5000
@@ -76,8 +83,9 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
     def inner(self, state: NuMaxState, active: ActiveSecants) -> tuple[NuMaxState, Inner]:
         """Some ADMM iterations; met when the bounds hold, at the rank that is wanted if any."""
         forms = bounded_forms(state, self.inner_solver)
-        delta, wanted = self.aim * state.attempt.delta, state.problem.wanted_rank
-        goal = 0.5 * (1.0 + self.aim) * state.attempt.delta
+        published = self.steps == "published"
+        aim, wanted = 1.0 if published else self.aim, state.problem.wanted_rank
+        delta, goal = aim * state.attempt.delta, 0.5 * (1.0 + aim) * state.attempt.delta
         low = state.low if len(state.low) else agreed(active.comm, state.psi.T @ state.psi)
         gamma = state.gamma if len(state.gamma) else np.zeros_like(low)
         omega = state.dual
@@ -87,7 +95,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         if not penalty:
             share = GIVEN_RANK_STEP if wanted else FIRST_STEP
             largest = agreed(active.comm, float(np.linalg.norm(low, 2)))
-            penalty = 1.0 / (share * self.beta1 * largest)
+            penalty = 1.0 if published else 1.0 / (share * self.beta1 * largest)
         rows = wanted or state.objective.layout.rows
         psi, primal, dual, worst = state.psi, np.inf, np.inf, np.inf
         used, solved = 0, False
@@ -103,14 +111,17 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
             if wanted and worst <= goal:
                 break
             before = low
-            low, excess = forms.nearest(p - gamma, -omega, self.beta2 / self.beta1, delta, low)
+            beta = self.beta2 / self.beta1
+            low, excess = forms.nearest(p - gamma, -omega, beta, delta, low, self.steps)
             gamma = gamma - DUAL_STEP * (p - low)
             omega = omega - DUAL_STEP * (excess + omega)
             primal, dual = _residuals(active, excess + omega, p - low, low, low - before, gamma)
             # Small residuals are not yet the bounds, nor a proof that these cannot be met.
-            solved = max(primal, dual) < self.tolerance and worst <= state.attempt.delta
+            solved = max(primal, dual) < self.tolerance
+            solved = solved and (published or worst <= state.attempt.delta)
         exhausted = state.attempt.iterations + used >= self.limit
-        if not (wanted or solved or state.attempt.iterations >= self.limit // 2):
+        late = state.attempt.iterations >= self.limit // 2
+        if not (published or wanted or solved or late):
             # Both penalties together, so that the equations stay as they are.
             multiple = 2.0 if primal > 2.0 * dual else 0.5 if dual > 2.0 * primal else 1.0
             penalty *= multiple
@@ -130,7 +141,8 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         stalled = state.attempt.iterations + used - lowest_at >= STALLED_AFTER
         within = worst <= state.attempt.delta
         met = worst <= goal if wanted else within and state.solved
-        failed = (exhausted or (bool(wanted) and stalled)) and not within
+        over = exhausted or (bool(wanted) and stalled) or (published and solved)
+        failed = over and not within
         capped, due = exhausted and not solved, within and not met
         return state, Inner(psi, met, failed, worst, used, used, capped, due)
 

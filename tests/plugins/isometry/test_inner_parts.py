@@ -5,10 +5,12 @@ import pytest
 import scipy.optimize
 
 from thalweg.parallel import MPI
+from thalweg_isometry import fromax
 from thalweg_isometry.active import ActiveSecants, hinge, holders
 from thalweg_isometry.baselines import secant_directions
 from thalweg_isometry.descent import descend
 from thalweg_isometry.hinge import lowering_row
+from thalweg_isometry.near_isometry import NearIsometry
 from thalweg_isometry.nile_pro import _least, onto_l1_ball
 from thalweg_isometry.normal_equations import KINDS, BoundedForms, SecantRows, normal_equations
 from thalweg_isometry.secant_avoidance import avoiding
@@ -67,6 +69,50 @@ def test_inner_solvers_solve_the_normal_equations(comm, some_secants, kind):
         solution = equations.solve(right, solution)
     image = solution + 0.7 * (v * np.einsum("ij,ij->i", v @ solution, v)[:, None]).T @ v
     np.testing.assert_allclose(image, right, atol=1e-3 if kind == "cg" else 1e-10)
+
+
+@pytest.mark.ranks(1, 2)
+def test_steps_together_end_where_steps_as_published_lead(comm, some_secants):
+    secants, pairs, lengths, _, held = some_secants(comm)
+    forms = BoundedForms(SecantRows.of(secants, pairs[held], lengths[held]), "auto")
+    start = np.diag(np.linspace(0.2, 1.8, 12))
+    shift = 0.1 * np.random.default_rng(2).standard_normal(len(pairs))[held]
+    together = apart = start
+    for _ in range(4):
+        together, excess = forms.nearest(start, shift, 0.7, 0.2, together)
+    for _ in range(400):
+        apart, apart_excess = forms.nearest(start, shift, 0.7, 0.2, apart, "published")
+    np.testing.assert_allclose(apart, together, atol=1e-9)
+    np.testing.assert_allclose(apart_excess, excess, atol=1e-9)
+
+
+def test_fromax_as_published_takes_the_steps_of_algorithm_1(digits, secants_of, monkeypatch):
+    monkeypatch.setattr(fromax, "RAISE_AFTER", 1)  # which counts for other steps alone
+    points, delta, beta1, beta2 = digits[:12, 8:20], 0.2, 0.3, 0.2
+    options = {"beta1": beta1, "beta2": beta2, "sweep": 3}
+    problem = NearIsometry(secants_of(points, MPI.COMM_SELF), delta, 2)
+    solver = fromax.FroMaxSearch(steps="published", **options)
+    state = solver.init(problem, problem.initial_point(0))
+    i, j = state.cuts.pairs.T
+    v = (points[i] - points[j]) / np.sqrt(state.cuts.lengths)[:, None]
+    squares = np.einsum("si,sj->sij", v, v).reshape(len(v), -1)
+    operator = np.eye(144) + beta1 * squares.T @ squares
+    y, x = state.psi, state.psi.T
+    p, multiplier, gamma = x @ y, np.zeros(len(v)), np.zeros_like(y)
+    for _ in range(3):
+        z = squares @ p.ravel() + multiplier / beta1 - 1.0
+        q = 1.0 + np.sign(z) * np.minimum(abs(z), delta)
+        p = np.linalg.solve(operator, (x @ y).ravel() + squares.T @ (beta1 * q - multiplier))
+        p = p.reshape(12, 12)
+        x = (gamma.T + beta2 * y.T + p @ y.T) @ np.linalg.inv(y @ y.T + beta2 * np.eye(2))
+        y = np.linalg.inv(x.T @ x + beta2 * np.eye(2)) @ (x.T @ p - gamma + beta2 * x.T)
+        multiplier = multiplier + beta1 * (squares @ p.ravel() - q)
+        gamma = gamma + beta2 * (y - x.T)
+    state = solver.step(state)
+    for found, wanted in ((state.psi, y), (state.x_factor, x), (state.gamma, gamma)):
+        np.testing.assert_allclose(found, wanted, atol=1e-8)
+    np.testing.assert_allclose(state.p, p, atol=1e-8)
+    np.testing.assert_allclose(state.dual, multiplier, atol=1e-8)
 
 
 def test_the_l1_ball_projection_is_the_nearest_point():

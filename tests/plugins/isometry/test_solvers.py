@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 from sklearn.datasets import load_iris
 
 import thalweg
@@ -64,6 +65,47 @@ def test_a_search_that_begins_with_few_points_ends_with_all(digits, solve, solve
 )
 def test_numax_reaches_its_target(digits, solve, rows, delta, rank, options):
     assert solve(digits[:rows], delta, rank, "numax", **options).status is Status.CONVERGED
+
+
+def least_trace(points, delta):
+    """Least tr P with |v'Pv - 1| <= delta and P >= 0, by cutting planes of the cone."""
+    i, j = np.triu_indices(len(points), 1)
+    v = points[i] - points[j]
+    v /= np.linalg.norm(v, axis=1)[:, None]
+    upper = np.triu_indices(points.shape[1])
+    twice = np.where(upper[0] == upper[1], 1.0, 2.0)
+
+    def forms(rows):
+        return rows[:, upper[0]] * rows[:, upper[1]] * twice
+
+    trace = (upper[0] == upper[1]).astype(float)
+    matrix = np.vstack([forms(v), -forms(v)])
+    limits = np.concatenate([np.full(len(v), 1 + delta), np.full(len(v), delta - 1)])
+    while True:
+        program = linprog(trace, A_ub=matrix, b_ub=limits, bounds=(-2 * len(v), 2 * len(v)))
+        p = np.zeros(2 * points.shape[1:])
+        p[upper] = program.x
+        values, vectors = np.linalg.eigh(p + np.triu(p, 1).T)
+        if values[0] > -1e-7:
+            return program.fun
+        matrix = np.vstack([matrix, -forms(vectors.T[values < 0])])
+        limits = np.concatenate([limits, np.zeros((values < 0).sum())])
+
+
+@pytest.mark.parametrize(("steps", "aim"), [("joint", 0.98), ("published", 1.0)])
+def test_numax_finds_the_least_nuclear_norm(secants_of, steps, aim):
+    points = np.random.default_rng(0).standard_normal((10, 4))
+    problem = NearIsometry(secants_of(points, MPI.COMM_SELF), 0.3, None)
+    result = thalweg.minimize(problem, solver="numax", steps=steps, tolerance=1e-6)
+    trace = (result.solution**2).sum()
+    assert trace == pytest.approx(least_trace(points, 0.3 * aim), rel=1e-4)
+    assert result.metrics["delta"] == pytest.approx(0.3 * aim, rel=1e-4)
+
+
+@pytest.mark.parametrize(("solver", "rank"), [("fromax", 9), ("numax", None)])
+def test_steps_as_published_come_within_their_tolerance_of_delta(digits, solve, solver, rank):
+    result = solve(digits[:20], 0.3, rank, solver, steps="published", limit=3000)
+    assert result.metrics["delta"] < 0.305
 
 
 def test_the_own_method_needs_no_more_rank_than_the_published_ones(digits, solve):
