@@ -139,7 +139,7 @@ def _settings(
             "local scaling needs a kernel of the distance and exact sums, not "
             f"kernel = {of.name!r} with approximation = {chosen.approximation!r}"
         )
-    names = ("task", "seed", "local_scaling")
+    names = ("task", "seed", "local_scaling", "embedding_rows", "curvature")
     common = {**{name: getattr(chosen, name) for name in names}, "bound": chosen.condition}
     k, weight = chosen.clusters or largest + 1, weights.get(task, 1.0)
     return Settings(layout, points, known, weight, k, of, pairs, common), preparation
@@ -312,7 +312,9 @@ def _from_fewer_rows(
         level = settings.on_sample(size, over_ranks=True) if size < layout.rows else settings
         level = replace(level, weight=own)
         part = features.on_rows(level.layout, level.points)
-        objective = level.objective(part, components, start=w, bound=False, quiet=True)
+        objective = level.objective(
+            part, components, start=w, bound=False, curvature=False, quiet=True
+        )
         result = thalweg.minimize(objective, solver="ism", seed=settings.common["seed"])
         if streamed and result.metrics["approximation"]["relative_error"] > LEVEL_ERROR:
             break

@@ -62,7 +62,8 @@ class ISM(RoundSolver[ISMState]):
 
     With ``safeguard="none"`` it is Algorithm 2 to the letter: W is replaced by the
     eigenvectors of Phi(W) until it no longer changes by more than ``outer_tolerance``,
-    whatever the objective does, and nothing is mixed.
+    whatever the objective does, and nothing is mixed.  The objective's ``init`` and
+    ``embedding_rows``, both ``"published"``, make the rest of Algorithm 1 as printed.
     """
 
     inner_tolerance: float = 1e-4

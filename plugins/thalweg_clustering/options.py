@@ -95,6 +95,10 @@ class KDACOptions:
         Literal["auto", "single", "double"],
         Help("precision of sums over pairs that are not stored; auto is single"),
     ] = "auto"
+    embedding_rows: Annotated[
+        Literal["unit", "published"],
+        Help("rows of U that k-means clusters: of length one, or as they are, as published"),
+    ] = "unit"
     stored_rows: Annotated[
         int,
         Help("up to this many rows the kernel matrix is kept in memory", unit="rows", minimum=0),
@@ -110,4 +114,11 @@ class KDACOptions:
     condition: Annotated[
         bool, Help("evaluate the sufficient condition for a local minimum, eq. 10 of Wu et al.")
     ] = True
+    curvature: Annotated[
+        bool,
+        Help(
+            "measure least_curvature: the least eigenvalue of the Lagrangian's Hessian over "
+            "subspaces, positive at a local minimum; a pass over all pairs for each product"
+        ),
+    ] = False
     seed: Annotated[int, Help("seed of k-means and of the features", minimum=0)] = 0

@@ -58,7 +58,7 @@ class Settings:
             places = np.searchsorted(chosen, self.pairs[:, :2])
             sampled = chosen[np.minimum(places, len(chosen) - 1)] == self.pairs[:, :2]
             pairs = np.column_stack([places, self.pairs[:, 2]])[sampled.all(axis=1)]
-        common = {**self.common, "bound": False}
+        common = {**self.common, "bound": False, "curvature": False}
         return Settings(layout, points, labels, self.weight, self.clusters, self.function,
                          pairs, common)  # fmt: skip
 

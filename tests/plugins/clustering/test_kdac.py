@@ -11,6 +11,7 @@ import thalweg
 from thalweg import Dataset
 from thalweg.parallel import MPI
 from thalweg_clustering.build import build_kdac
+from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.prediction import Predictor
 
 
@@ -105,13 +106,15 @@ def test_all_measures_are_those_of_their_definitions(sigma, holds):
     data = Dataset.from_array(points, given)
     objective = build_kdac(
         data, MPI.COMM_SELF, components=1, sigma=sigma, lambda_=0.3, true_labels=truth,
-        precision="double",
+        precision="double", curvature=True,
     )  # fmt: skip
     result = thalweg.minimize(objective, solver="ism")
     metrics, labels = result.metrics, result.solution[:, 0]
     wanted = written_out(objective, result.x, [given], 0.3)
     condition = metrics["condition_10"]
     assert condition["holds"] is holds
+    if holds:  # Theorem 1
+        assert metrics["least_curvature"] >= 0
     for name, value in wanted.items():
         measured = condition[name] if name in condition else metrics[name]
         # The smallest of these are differences of numbers of the size of the eigengap.
@@ -243,3 +246,17 @@ def test_exact_sums_begin_where_features_end_unless_these_err(comm, views, make,
         assert by_features == (allowed > 0)
         evaluations[allowed] = result.objective
     np.testing.assert_allclose(evaluations[1.0], evaluations[-1.0], rtol=1e-3)
+
+
+@pytest.mark.parametrize("rows", ["unit", "published"])
+def test_k_means_clusters_rows_of_length_one_or_as_published(rows, make):
+    points = np.random.default_rng(3).standard_normal((60, 4))
+    options = {"sigma": 1.0, "clusters": 4, "embedding_rows": rows}
+    objective = make(MPI.COMM_SELF, points, np.arange(60) % 4, 2, **options)
+    found = objective.outcome(objective.initial_point(0))
+    lengths = np.linalg.norm(found["embedding"], axis=1, keepdims=True)
+    labels = [
+        kmeans(objective.rows, found["embedding"] / divisor, 4).labels for divisor in (lengths, 1.0)
+    ]
+    assert (labels[0] != labels[1]).any()
+    np.testing.assert_array_equal(found["labels"], labels[rows == "published"])

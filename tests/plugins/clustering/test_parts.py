@@ -11,6 +11,7 @@ from thalweg_clustering.coordinate_power import coordinate_power_smallest
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.leading_subspace import dense_leading, iterative_leading
+from thalweg_clustering.least_curvature import least_curvature
 from thalweg_clustering.prepared_data import median_distance
 from thalweg_clustering.tuning import tightness_and_balance
 
@@ -129,3 +130,39 @@ def test_the_dense_eigensolver_finds_all_wanted_where_very_many_are_equal(comm):
     found = dense_leading(layout, layout.local(matrix).copy(), 1)
     assert found.vectors.shape == (layout.local_rows, 1)
     np.testing.assert_allclose(found.values, 1.0, rtol=1e-12)
+
+
+def across(w):
+    """Orthonormal basis of the Z with W'Z = 0, shape ``(size, d, q)``."""
+    rest = np.linalg.qr(np.hstack([w, np.eye(len(w))]))[0][:, w.shape[1] : len(w)]
+    columns = np.eye(w.shape[1])
+    return np.array([np.outer(r, c) for r in rest.T for c in columns])
+
+
+@pytest.mark.ranks(1, 2)
+def test_the_least_curvature_is_that_of_the_lagrangian_on_subspaces(comm, terms):
+    stream = np.random.default_rng(1)
+    gamma, factors = stream.standard_normal(9), stream.standard_normal((9, 5, 2))
+    objective = terms(comm, gamma, factors, 2.0, 2)
+    w = np.linalg.qr(stream.standard_normal((5, 2)))[0]
+    phi = objective.fixed_point_matrix(w)
+    basis, step = across(w), 1e-5
+    hessian = []
+    for z in basis:
+        after, before = (objective.value_and_gradient(w + h * z)[1] for h in (step, -step))
+        hessian.append((after - before) / (2 * step) - z @ w.T @ phi @ w)
+    least = np.linalg.eigvalsh(np.einsum("adq,bdq->ab", basis, hessian))[0]
+    assert least_curvature(objective, w, phi) == pytest.approx(least, abs=1e-6 * np.abs(phi).max())
+
+
+def test_a_saddle_has_negative_curvature_and_a_minimum_has_not(cycling_terms):
+    objective = cycling_terms(sigma=20.0)  # Phi hardly depends on W: the iteration contracts
+    signs = []
+    for columns in ([0, 1], [0, 2]):
+        w = objective.initial_point(0)
+        for _ in range(50):
+            w = np.linalg.eigh(objective.fixed_point_matrix(w))[1][:, columns]
+        phi = objective.fixed_point_matrix(w)
+        assert np.linalg.norm(phi @ w - w @ (w.T @ phi @ w)) < 1e-9 * np.linalg.norm(phi)
+        signs.append(np.sign(least_curvature(objective, w, phi)))
+    assert signs == [1.0, -1.0]
