@@ -127,7 +127,8 @@ class _Embedding:
         weights, places = affinities.weights, affinities.places
         scale, pair_weights = repulsive_weights(self.dataset, family, affinities, options)
         error = options.repulsion_error
-        repulsion = repulsive_sum(layout, family.repulsion, pair_weights, options.repulsion, error)
+        way = "per point" if family.per_point else options.repulsion
+        repulsion = repulsive_sum(layout, family.repulsion, pair_weights, way, error)
         by_mesh = isinstance(repulsion, GridPairs)
         if not by_mesh and layout.rows >= defaults.SLOW_ROWS:
             pairs = layout.rows * float(layout.rows)

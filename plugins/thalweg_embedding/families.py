@@ -42,6 +42,8 @@ class Family:
     from_all_points
         Whether the usual lambda belongs to samples of all N points, the repelled one included,
         which it does not feel; it is then times (N - 1)/N.
+    per_point
+        Whether E- is the mean of logarithms, one of the sum of exp(-d) from each point.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Family:
     affinity: Literal["entropic", "fuzzy"] = "entropic"
     bounded: bool | None = None
     from_all_points: bool = False
+    per_point: bool = False
 
     def usual_lambda(self, rows: int) -> float:
         """Weight of the repulsion of so many points where the user gives none."""
@@ -91,6 +94,7 @@ class Family:
 
 
 ELASTIC_EMBEDDING = Family("elastic-embedding", DISTANCE, GAUSSIAN, normalized=False)
+PLAIN_SNE = Family("sne", DISTANCE, GAUSSIAN, False, lambda_=1.0, per_point=True)
 SYMMETRIC_SNE = Family("s-sne", DISTANCE, GAUSSIAN, normalized=True)
 T_SNE = Family("t-sne", LOGARITHM, STUDENT, normalized=True)
 T_ELASTIC_EMBEDDING = Family("t-ee", LOGARITHM, STUDENT, normalized=False)

@@ -29,7 +29,7 @@ def _named(family: families.Family | Callable[..., families.Family]) -> Callable
         return embedding(make(**of_family), dataset, **options)
 
     build.__name__ = build.__qualname__ = made.name
-    left_out = ("repulsive_weights",) if made.normalized else ()
+    left_out = ("repulsive_weights",) if made.normalized or made.per_point else ()
     return with_options(make, EmbeddingOptions, left_out=left_out)(build)
 
 
@@ -37,6 +37,8 @@ def _named(family: families.Family | Callable[..., families.Family]) -> Callable
 # sum w+ d + lambda sum w- exp(-d), of Carreira-Perpinan (2010)
 elastic_embedding = _named(families.ELASTIC_EMBEDDING)
 t_elastic_embedding = _named(families.T_ELASTIC_EMBEDDING)  # the same with log(1 + d) and 1/(1 + d)
+# sum p d + (lambda / N) sum_n log sum_m exp(-d_nm)
+plain_sne = _named(families.PLAIN_SNE)
 # sum p log p + sum p d + lambda log sum exp(-d)
 symmetric_sne = _named(families.SYMMETRIC_SNE)
 # sum p log p - sum p log k + lambda log sum k, k = 1/(1 + d) or lighter

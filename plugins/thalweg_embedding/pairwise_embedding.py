@@ -28,6 +28,7 @@ from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.pair_sum import PairSum
+from thalweg_embedding.pairs.pointwise import PointwiseLogarithms
 from thalweg_embedding.preconditioners.diagonal import PartialHessianDiagonal
 from thalweg_embedding.preconditioners.partial_hessian import RepulsiveBlocks
 from thalweg_embedding.relocation import Relocation, RowMatrix
@@ -147,7 +148,7 @@ class PairwiseEmbedding(
     def terms(self) -> float:
         """Pairs of points of which an evaluation sums terms, or the like of them for a mesh."""
         rows = self.layout.rows
-        all_pairs = isinstance(self.repulsion, AllPairs)
+        all_pairs = isinstance(self.repulsion, AllPairs | PointwiseLogarithms)
         return rows * (2.0 * rows if all_pairs else TERMS_OF_POINT) / self.comm.size
 
     # -- value and gradient ----------------------------------------------------------------

@@ -11,6 +11,7 @@ STOP = {"iterations": 500, "decrease": 1e-2, "window": 20}
 #: What ``thalweg list`` says of the embeddings that attract neighbors and repel all points.
 SUMMARIES = {
     "elastic-embedding": "elastic embedding: neighbors attract by d, all points repel by exp(-d)",
+    "sne": "SNE: mean KL divergence of each point's affinities from a Gaussian kernel in the map",
     "s-sne": "symmetric SNE: KL divergence between affinities, Gaussian kernel in the map",
     "t-sne": "t-SNE: KL divergence between affinities, Student kernel in the map",
     "t-ee": "elastic embedding with t-SNE's kernels: log(1 + d) and 1/(1 + d)",
@@ -48,6 +49,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
         _pairwise(
             "elastic-embedding", code + "elastic_embedding", "ElasticEmbedding", staged=False
         ),
+        _pairwise("sne", code + "plain_sne", staged=False),
         _pairwise("t-ee", code + "t_elastic_embedding", staged=False),
         ObjectiveSpec(
             name="laplacian-eigenmaps",

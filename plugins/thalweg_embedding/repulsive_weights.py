@@ -19,6 +19,8 @@ def repulsive_weights(
 ) -> tuple[float, np.ndarray | None]:
     """Factor of E-, and this rank's rows of w-, None for weights of one.  Collective."""
     n, kind = dataset.layout.rows, options.repulsive_weights
+    if family.per_point:
+        return 1.0 / n, None
     if family.normalized or kind == "one":
         return 1.0, None
     if kind == "complement":

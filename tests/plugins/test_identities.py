@@ -26,6 +26,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "neg-t-sne": {},
     "pacmap": {"n_neighbors": 4},
     "s-sne": {},
+    "sne": {},
     "t-ee": {},
     "t-sne": {},
     "umap": {},

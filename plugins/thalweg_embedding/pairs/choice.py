@@ -16,6 +16,7 @@ from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.grid_pairs import GridPairs
 from thalweg_embedding.pairs.neighbor_pairs import NeighborPairs
 from thalweg_embedding.pairs.pair_sum import PairSum
+from thalweg_embedding.pairs.pointwise import PointwiseLogarithms
 from thalweg_embedding.relocation import Relocation
 
 
@@ -44,9 +45,13 @@ def repulsive_sum(
 ) -> PairSum:
     """The repulsion of all pairs: ``"exact"``, or by a ``"grid"`` of tolerance ``error``.
 
+    ``"per point"`` is SNE's, which is exact.
+
     ``"auto"`` is the grid where it is possible and quicker, from 1,000 points in 1 and 2 dimensions
     and from 20,000 in 3.  Grids for more dimensions, or weights that differ, are refused.
     """
+    if method == "per point":
+        return PointwiseLogarithms(layout)
     if method == "grid" and weights is not None:
         raise InputError(
             "repulsion by a grid needs equal repulsive weights; use repulsion = 'exact' or "

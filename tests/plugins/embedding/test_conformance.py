@@ -16,6 +16,7 @@ from thalweg_embedding.preconditioners.spectral import SpectralDirection
 BUILDERS = {
     "elastic-embedding": objectives.elastic_embedding,
     "s-sne": objectives.symmetric_sne,
+    "sne": objectives.plain_sne,
     "t-sne": objectives.t_sne,
     "t-ee": objectives.t_elastic_embedding,
     "pacmap": lambda data, comm, perplexity, **options: pacmap(data, comm, **options),

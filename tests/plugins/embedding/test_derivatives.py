@@ -24,6 +24,7 @@ def pacmap_of_all_sets(data, comm, dimensions=2, init_scale=1.0, **others):
 BUILDERS = {
     "elastic-embedding": objectives.elastic_embedding,
     "s-sne": objectives.symmetric_sne,
+    "sne": objectives.plain_sne,
     "t-sne": objectives.t_sne,
     "t-ee": objectives.t_elastic_embedding,
     "heavy tails": partial(objectives.t_sne, degrees_of_freedom=-0.3),

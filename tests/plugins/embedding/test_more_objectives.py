@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from scipy.optimize import brentq
 from scipy.spatial.distance import pdist, squareform
-from scipy.special import rel_entr
+from scipy.special import entr, rel_entr
 from sklearn.datasets import load_digits
 
 import thalweg
@@ -42,6 +42,31 @@ def test_normalized_objectives_are_kullback_leibler_divergences(comm, family):
     p = squareform(affinities_of(data, "entropic").weights, checks=False)
     divergence = 2.0 * rel_entr(p, 0.5 * q / q.sum()).sum()
     assert objective.value(x) == pytest.approx(divergence, rel=1e-9)
+
+
+@pytest.mark.ranks(1, 2)
+def test_plain_sne_is_the_mean_divergence_of_the_points(comm):
+    data = digits(comm, 40)
+    objective = objectives.plain_sne(data, comm, perplexity=5.0, graph="dense")
+    squared = squareform(pdist(DIGITS.data[:40], "sqeuclidean"))
+    np.fill_diagonal(squared, np.inf)
+
+    def gaussian(row, beta):
+        weights = np.exp(-beta * (row - row.min()))
+        return weights / weights.sum()
+
+    def excess(logarithm, row):
+        return entr(gaussian(row, np.exp(logarithm))).sum() - np.log(5.0)
+
+    p = [gaussian(row, np.exp(brentq(excess, -20, 5, args=(row,), xtol=1e-13))) for row in squared]
+    x = objective.layout.random_normal(0, 0.5)
+    away = squareform(pdist(objective.layout.gather_rows(x), "sqeuclidean"))
+    np.fill_diagonal(away, np.inf)
+    divergences = [rel_entr(a, gaussian(row, 1.0)).sum() for a, row in zip(p, away, strict=True)]
+    value = objective.value(x) - np.log(5.0)  # the entropy of each point's affinities
+    assert value == pytest.approx(np.mean(divergences), rel=1e-7)
+    far = objective.layout.random_normal(0, 1e3)  # where every exp(-d) underflows
+    assert np.isfinite(objective.value(far))
 
 
 def cross_entropy(objective, x, mu):
