@@ -22,7 +22,7 @@ from it in four places:
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.normal_equations import InnerSolver, Steps, bounded_forms
-from thalweg_isometry.search import SecantSearch
+from thalweg_isometry.search import Adjust, SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
 #: Iterations of an attempt after which both penalties are doubled.
@@ -50,7 +50,7 @@ class FroMaxState(SearchState):
 class FroMaxSearch(SecantSearch[FroMaxState]):
     """Solver ``fromax``."""
 
-    adjust: Literal["bracket", "published"] = "published"
+    adjust: Adjust = "published"
     cuts_per_round: int = 3000
     all_below: int = 5000
     smallest_subset: int = 800

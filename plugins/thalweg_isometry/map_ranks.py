@@ -13,6 +13,15 @@ def truncated(psi: np.ndarray, rank: int) -> np.ndarray:
     return np.asarray(values[:rank, None] * vectors[:rank])
 
 
+def eigengap_rank(psi: np.ndarray, low: int, high: int) -> int:
+    """Rank from ``low`` to ``high`` after which the eigenvalues of ``Psi^T Psi`` fall most.
+
+    By the largest factor: their differences are those of the leading few, whatever the rank.
+    """
+    values = np.maximum(np.linalg.svd(psi, compute_uv=False), 1e-150)
+    return low + int(np.argmax(values[low - 1 : high] / values[low : high + 1]))
+
+
 def extended(psi: np.ndarray, rank: int, directions: np.ndarray, seed: int) -> np.ndarray:
     """``psi`` with more rows: the directions, most important first, that it does not see."""
     rest = directions - directions @ np.linalg.pinv(psi) @ psi if len(psi) else directions

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from thalweg.parallel import MPI, agreed
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
-from thalweg_isometry.search import SecantSearch
+from thalweg_isometry.search import Adjust, SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
 
@@ -35,7 +35,7 @@ class NileProState(SearchState):
 class NileProSearch(SecantSearch[NileProState]):
     """Solver ``nile-pro``."""
 
-    adjust: Literal["bracket", "published"] = "published"
+    adjust: Adjust = "published"
     cuts_per_round: int = 3000
     all_below: int = 5000
     smallest_subset: int = 800

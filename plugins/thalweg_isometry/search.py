@@ -34,7 +34,13 @@ from thalweg_isometry.active import ActiveSecants, hinge_value, measured
 from thalweg_isometry.brackets import RankBracket, predicted_rank
 from thalweg_isometry.certificate import lower_bound
 from thalweg_isometry.cutting_planes import Cuts, Separation
-from thalweg_isometry.map_ranks import extended, guessed_rank, sampled_ratios, truncated
+from thalweg_isometry.map_ranks import (
+    eigengap_rank,
+    extended,
+    guessed_rank,
+    sampled_ratios,
+    truncated,
+)
 from thalweg_isometry.search_state import Attempt, Inner, MeasuredMap, S, SearchState, placed
 from thalweg_isometry.separation_rounds import SeparationRounds, Verdict
 
@@ -56,6 +62,12 @@ TRACED = {
     "dual_residual": "dual_residual",
 }
 
+#: How a free rank is sought.
+Adjust = Literal["bracket", "published", "eigengap"]
+
+#: Norm of the noise of a perturbed map, relative to the map's.
+NOISE = 0.1
+
 #: Relative excess of a subset's rank over the least with which it may predict the next.
 SHARP = 0.25
 
@@ -65,9 +77,15 @@ class SecantSearch(SeparationRounds[S]):
     """Base of the solvers; the fields are the options that all have."""
 
     adjust: Annotated[
-        Literal["bracket", "published"],
-        Help("how a free rank is sought: closing a bracket, or one by one as published"),
+        Adjust,
+        Help(
+            "how a free rank is sought: closing a bracket, one by one as published, or where "
+            "eigenvalues of P fall most"
+        ),
     ] = "bracket"
+    perturbations: Annotated[
+        int, Help("attempts from a map with noise after each that fails at a rank", minimum=0)
+    ] = 0
     start_rank: Annotated[
         int | None, Help("rank of the first attempt; guessed from the data", minimum=1)
     ] = None
@@ -257,6 +275,8 @@ class SecantSearch(SeparationRounds[S]):
 
     def _after_failure(self, state: S) -> S:
         """Go on after an attempt that did not reach its target."""
+        if state.attempt.perturbed < self.perturbations:
+            return self._perturbed(state)
         state = replace(state, failures=state.failures + 1)
         missed = state.problem.wanted_rank is not None and not state.lowering
         nearest = state.attempt.nearest.psi
@@ -274,6 +294,15 @@ class SecantSearch(SeparationRounds[S]):
         if state.stride > 1 and bracket.served and self._sharp_enough(bracket):
             return self._next_subset(state, None)
         return self._next_rank(state)
+
+    def _perturbed(self, state: S) -> S:
+        """Try the same target again: the map that came nearest, with noise."""
+        attempt = state.attempt
+        psi = attempt.nearest.psi if len(attempt.nearest.psi) else state.psi
+        noise = np.random.default_rng((self.seed, attempt.number)).standard_normal(psi.shape)
+        noise *= NOISE * np.linalg.norm(psi) / np.linalg.norm(noise)
+        state = self._attempt(state, psi + noise, attempt.rank)
+        return state.in_attempt(perturbed=attempt.perturbed + 1)
 
     def _goes_on_lower(self, state: S) -> bool:
         """Whether an attempt that missed delta at the given rank is followed by easier ones.
@@ -311,7 +340,10 @@ class SecantSearch(SeparationRounds[S]):
         if bracket.closed or (stepped_too_low and served):
             done = Status.CONVERGED if served else Status.TARGET_NOT_REACHED
             return replace(state, outcome=done)
-        if self.adjust == "bracket":
+        if self.adjust == "eigengap" and served:
+            low, high = max(failed + 1, served // 2), served - 1
+            rank = agreed(state.secants.comm, eigengap_rank(state.served, low, high))
+        elif self.adjust != "published":
             rank = bracket.next_rank()
             if failed and len(state.psi) <= failed < rank:
                 # One more row keeps what the attempt reached; a row less loses it.

@@ -40,6 +40,7 @@ class Attempt:
     number: int = 1
     iterations: int = 0
     met: bool = False  # whether the target holds on the cuts
+    perturbed: int = 0  # attempts before it with the same targets, from which noise made its map
     violated: int = sys.maxsize  # violated secants that the last round found
     #: By how much delta on the cuts missed its target at each complete scan since it was last met,
     #: and after how many inner iterations.

@@ -10,6 +10,7 @@ from thalweg import Status
 from thalweg.parallel import MPI
 from thalweg_isometry.active import holders
 from thalweg_isometry.hinge import HingeSearch
+from thalweg_isometry.map_ranks import eigengap_rank
 from thalweg_isometry.near_isometry import NearIsometry
 
 COLUMN_METHODS = ["hinge-lbfgs", "numax", "fromax", "nile-pro"]
@@ -117,12 +118,27 @@ def test_the_own_method_needs_no_more_rank_than_the_published_ones(digits, solve
     assert ranks["secant-pca"] > ranks["hinge-lbfgs"]
 
 
-def test_brackets_and_single_steps_agree_on_the_rank(digits, solve):
-    one, other = (
+def test_every_adjustment_agrees_on_the_rank(digits, solve):
+    ranks = [
         solve(digits[:40], 0.4, adjust=adjust).metrics["rank"]
-        for adjust in ("bracket", "published")
+        for adjust in ("bracket", "published", "eigengap")
+    ]
+    assert max(ranks) - min(ranks) <= 1
+
+
+def test_the_eigengap_is_where_eigenvalues_fall_by_the_largest_factor():
+    psi = np.diag([9.0, 5.0, 4.9, 4.8, 1.0, 0.9])[::-1]
+    assert [eigengap_rank(psi, low, 5) for low in (1, 2, 5)] == [4, 4, 5]
+    assert eigengap_rank(psi, 1, 3) == 1
+
+
+def test_a_failed_attempt_is_repeated_from_its_map_with_noise(digits, solve):
+    options = {"start_rank": 3, "limit": 60, "sweep": 60}
+    plain, perturbed = (
+        solve(digits[:30], 0.2, 3, "nile-pro", perturbations=count, **options) for count in (0, 2)
     )
-    assert abs(one - other) <= 1
+    assert perturbed.evaluations == 3 * plain.evaluations
+    assert perturbed.metrics["delta"] < plain.metrics["delta"]
 
 
 @pytest.mark.parametrize("solver", ["hinge-lbfgs", "nile-pro", "secant-pca", "random-projection"])
