@@ -182,18 +182,6 @@ def test_a_change_in_any_file_that_a_kernel_calls_is_compiled(package):
     assert package("here", 3, "# the same") == (6.0, 1)
 
 
-def test_what_was_typed_in_is_told_apart_by_its_code(cache):
-    def typed(factor):
-        names = {"__name__": "__main__"}
-        exec(compile(f"def scaled(x):\n    return {factor} * x", "<stdin>", "exec"), names)
-        return kernel()(names["scaled"])
-
-    assert typed(2)(3.0) == 6.0
-    assert typed(3)(3.0) == 9.0
-    again = typed(2)
-    assert (again(3.0), compilations(again)) == (6.0, 0)
-
-
 def twice(x):
     return 2 * x, math.log1p(x)
 

@@ -82,24 +82,3 @@ def test_a_bad_objective_fails_with_a_sentence_and_the_rest_is_checked(comm, mod
         "objective 'off': capabilities", "central differences"
     )
     assert wrong == {}
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("import not_there_at_all", "No module named 'not_there_at_all'"),
-        ("x = 1", "marked with @hookimpl returns specs"),
-        (
-            "from thalweg.plugins import hookimpl\n@hookimpl\ndef thalweg_objektives(): return []",
-            "thalweg_objektives",
-        ),
-        (
-            "from thalweg.plugins import hookimpl\n@hookimpl\ndef thalweg_objectives(): return [1]",
-            "not of type ObjectiveSpec",
-        ),
-    ],
-)
-def test_a_module_that_cannot_be_read_is_told_why(comm, module, text, words):
-    findings = check_plugin(module(text), comm)
-    assert not findings[-1][1]
-    assert words in findings[-1][2]

@@ -60,26 +60,6 @@ def test_two_mpi_libraries_in_one_process_are_broken(tmp_path):
     assert finding.broken
 
 
-@pytest.mark.parametrize(
-    ("architecture", "flags", "noted"),
-    [
-        ("Haswell", "avx2 avx512dq", True),
-        ("Haswell", "avx2", False),
-        ("SkylakeX", "avx2 avx512dq", False),
-    ],
-)
-def test_matrix_products_without_the_processors_avx512_are_worth_a_note(
-    monkeypatch, tmp_path, architecture, flags, noted
-):
-    library = {"internal_api": "openblas", "architecture": architecture}
-    monkeypatch.setattr("threadpoolctl.threadpool_info", lambda: [library])
-    cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text(f"flags : fpu {flags}\n")
-    (finding,) = doctor.matrix_products(cpuinfo)
-    assert architecture in finding.value
-    assert bool(finding.problem) == noted == ("OPENBLAS_CORETYPE" in finding.advice)
-
-
 @pytest.mark.petsc
 def test_an_installation_in_order_is_well(capsys, monkeypatch):
     assert installation.doctor_command([]) == 0

@@ -52,21 +52,6 @@ def test_a_sigma_far_from_the_distances_is_told_as_the_reason(comm, sigma, text,
     assert np.isfinite(metrics["cq"])
 
 
-def test_a_proper_clustering_has_no_reason_and_its_subspace_and_one_cluster_is_degenerate(
-    views, make
-):
-    points, given, _ = views(60)
-    one = make(MPI.COMM_SELF, points, given, clusters=1)
-    assert thalweg.minimize(one, solver="ism").metrics["degenerate"]
-    objective = make(MPI.COMM_SELF, points, given)
-    result = thalweg.minimize(objective, solver="ism")
-    assert not result.metrics["degenerate"]
-    assert "degenerate_because" not in result.metrics
-    w = objective.outcome(result.x)["components"]
-    np.testing.assert_array_equal(w, result.x)
-    np.testing.assert_allclose(w.T @ w, np.eye(2), atol=1e-12)
-
-
 def written_out(objective, w, labelings, penalty):
     """Measures at W of a Gaussian kernel by their definitions, with matrices of all pairs."""
     points, sigma, n = objective.kernel.points, objective.kernel.sigma, objective.rows.rows

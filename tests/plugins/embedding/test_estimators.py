@@ -1,7 +1,6 @@
 """The estimators keep scikit-learn's contract and say what they found."""
 
 import dataclasses
-import pickle
 
 import numpy as np
 import pytest
@@ -181,20 +180,6 @@ def test_places_of_a_map_lead_back_to_points(comm):
     assert (between >= points.min(axis=0) - 1e-9).all()
     with pytest.raises(InputError, match=r"must have shape \(n, 2\)"):
         estimator.inverse_transform(np.zeros((2, 3)))
-
-
-def test_without_its_data_an_estimator_pickles_small_and_places_nothing():
-    points = np.random.default_rng(0).normal(size=(300, 100))
-    small = TSNE(random_state=0, max_iter=3).fit(points)
-    assert len(pickle.dumps(small)) > 8 * (300 * 300 + 300 * 100)
-    small.set_params(keep_data=False).fit(points)  # what it held is gone
-    assert len(pickle.dumps(small)) < 20_000
-    for keep_data in (False, True):  # where it is said after the fit, it comes too late
-        small.keep_data = keep_data
-        for name in ("transform", "partial_fit", "inverse_transform"):
-            with pytest.raises(AttributeError, match=f"has no attribute '{name}'") as raised:
-                getattr(small, name)(points)
-            assert "fit again with keep_data=True" in str(raised.value.__cause__)
 
 
 @pytest.mark.parametrize(

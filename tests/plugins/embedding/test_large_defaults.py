@@ -68,16 +68,6 @@ def test_only_maps_of_many_terms_have_several_threads(rows, repulsion, threads):
     assert (objective.terms >= MANY_TERMS) == threads
 
 
-@pytest.mark.parametrize(("init", "deviation"), [("random", 0.1), ("pca", 1.0)])
-def test_a_large_map_starts_wide_enough_for_its_forces_to_show(comm, init, deviation):
-    values = np.random.default_rng(0).standard_normal((MANY_ROWS, 3))
-    data = Dataset.from_array(values)
-    objective = t_sne(data, comm, perplexity=3.0, graph="sparse", init=init)
-    start = objective.initial_point(0)
-    deviations = start.std(axis=0)
-    assert deviations.max() == pytest.approx(deviation, rel=0.05)
-
-
 @pytest.mark.parametrize("kind", [TSNE, SymmetricSNE, UMAP, LargeVis, NegTSNE, PaCMAP])
 def test_an_estimator_a_call_and_a_file_end_by_the_same_rule(kind):
     spec = next(s for s in plugins().specs(ObjectiveSpec) if kind.__name__ in s.aliases)

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from thalweg.engines.hessian.operators import hessian_operator, matrix_free, remove_shift
-from thalweg.parallel import Layout, PETSc, array_of, vec_over
+from thalweg.engines.hessian.operators import hessian_operator, remove_shift
+from thalweg.parallel import Layout, array_of, vec_over
 
 
 def layouts(comm):
@@ -35,19 +35,6 @@ class Quartic:
         return spread(self.layout) * x**2
 
 
-def laplacian_product(layout):
-    """Tridiagonal [-1, 3, -1] over the rows, for each column."""
-
-    def product(direction):
-        whole = layout.gather_rows(direction)
-        out = 3.0 * whole
-        out[1:] -= whole[:-1]
-        out[:-1] -= whole[1:]
-        return layout.local(out)
-
-    return product
-
-
 def zeros(layout):
     """A vector of zeros that PETSc has allocated."""
     return vec_over(layout, np.zeros(layout.shape))
@@ -69,30 +56,6 @@ def test_products_and_diagonal_follow_the_point(comm):
             matrix.getDiagonal(result)
             assert np.allclose(array_of(layout, result), spread(layout) * x**2)
             x *= 2.0
-        matrix.destroy()
-
-
-@pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize("krylov", ["cg", "minres", "gmres"])
-def test_krylov_methods_solve_with_an_operator(comm, krylov):
-    for layout in layouts(comm):
-        matrix = matrix_free(layout, laplacian_product(layout))
-        rhs, solution, back = (
-            vec_over(layout, layout.random_normal(2)),
-            zeros(layout),
-            zeros(layout),
-        )
-        ksp = PETSc.KSP().create(comm)
-        ksp.setType(krylov)
-        ksp.getPC().setType("none")
-        ksp.setOperators(matrix)
-        ksp.setTolerances(rtol=1e-12)
-        ksp.solve(rhs, solution)
-        assert ksp.getConvergedReason() > 0
-        matrix.mult(solution, back)
-        back.axpy(-1.0, rhs)
-        assert back.norm() < 1e-10
-        ksp.destroy()
         matrix.destroy()
 
 
