@@ -135,9 +135,7 @@ def homotopy_section(found: dict[str, Any], stem: Path) -> list[str]:
                 continue
             rows[authors].append(_row(runs, strategy, authors))
             for axes, column in zip(panels, (1, 3), strict=True):
-                points = [(s[0], s[column]) for s in one["by lambda"] if len(s) > column]
-                if not points:
-                    continue
+                points = [(stage[0], stage[column]) for stage in one["by lambda"]]
                 axes.loglog(*zip(*points, strict=True), "--" if authors else "-", color=color)
             if not authors:
                 panels[0].plot([], [], color=color, label=strategy)
