@@ -424,7 +424,7 @@ THEORY = (
             "ω ← ω − (A(ΨᵀΨ) − q), without the printed β"),
     Theorem("Algorithm 3", "rank adjustment, one by one from a warm start",
             (f"{SOLVERS}::test_the_published_search_raises_the_rank_by_a_fifth_and_lowers_it_by_one",
-             f"{SOLVERS}::test_brackets_and_single_steps_agree_on_the_rank")),
+             f"{SOLVERS}::test_every_adjustment_agrees_on_the_rank")),
     Theorem("Algorithm 4", "column generation ends when no secant violates",
             (f"{SOLVERS}::test_column_generation_ends_with_a_certificate_and_few_active_secants",)),
     Theorem("§5.2", "secants are generated, never stored",
