@@ -8,9 +8,11 @@ from sklearn.datasets import load_digits
 import thalweg
 from thalweg import HomotopySchedule, Stop
 from thalweg.data import Dataset
+from thalweg.engines.laplacian import LaplacianSolver
 from thalweg.parallel import Layout
 from thalweg_embedding import objectives
 from thalweg_embedding.objectives import elastic_embedding
+from thalweg_embedding.preconditioners import spectral
 from thalweg_embedding.preconditioners.diagonal import FixedPoint, HessianDiagonalScaling
 from thalweg_embedding.preconditioners.partial_hessian import PartialHessian
 from thalweg_embedding.preconditioners.sparsify import strongest
@@ -148,6 +150,21 @@ def test_the_spectral_direction_needs_far_fewer_evaluations_than_gradient_descen
     assert factor * spectral.trace["evaluations"][reached.argmax()] < plain.evaluations
 
 
+@pytest.mark.petsc
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize(
+    ("solver", "residual"), [("lbfgs", "0.1"), ("gradient-descent", "1e-08")]
+)  # fmt: skip
+def test_a_result_says_which_factorization_of_petsc_it_used(comm, solver, residual):
+    points = np.random.default_rng(0).standard_normal((1200, 5))
+    objective = objectives.t_sne(Dataset.from_array(points, comm=comm), comm, perplexity=10.0)
+    result = thalweg.minimize(objective, solver=solver, preconditioner="spectral", iterations=2)
+    (note,) = (note for note in result.notes if "solves with the Laplacian" in note)
+    assert "'icc': PETSc's conjugate gradients and incomplete factors" in note
+    assert f"to a residual of {residual} (" in note
+    assert note.endswith(" weights)")
+
+
 def followed(comm, solver, preconditioner, points=60, stages=6, most=20, **given):
     data = Dataset.from_array(load_digits().data[:points], comm=comm)
     objective = elastic_embedding(
@@ -172,3 +189,45 @@ def test_a_map_that_collapsed_at_a_small_lambda_unfolds_at_a_larger_one(
     values = result.trace["objective"]
     same = np.diff(result.trace["lambda"]) == 0.0
     assert (np.diff(values)[same] <= 0.0).all()
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("solver", ["gradient-descent", "lbfgs"])
+def test_one_factorization_serves_all_of_a_homotopy(comm, solver, monkeypatch):
+    factored = []
+
+    def counted(*arguments, **options):
+        factored.append(LaplacianSolver(*arguments, **options))
+        return factored[-1]
+
+    monkeypatch.setattr(spectral, "LaplacianSolver", counted)
+    result = followed(comm, solver, "spectral", iterations=60, points=90)
+    assert len(set(result.trace["lambda"])) == 6
+    assert len(factored) == 1
+    assert any(factored[0].description in note for note in result.notes)
+
+
+def test_near_a_minimum_the_spectral_direction_needs_few_evaluations_by_the_authors_search(comm):
+    # Three loops seen in 30 dimensions, as objects that turn are; steps never grow again.
+    rng, turn = np.random.default_rng(0), 2.0 * np.pi * np.arange(40) / 40
+    loop = np.stack([np.cos(turn), np.sin(turn), 0.5 * np.cos(2 * turn), 0.5 * np.sin(2 * turn)])
+    frames = [np.linalg.qr(rng.standard_normal((30, 4)))[0] for _ in range(3)]
+    points = [(frame @ loop).T + 0.2 * rng.standard_normal(30) for frame in frames]
+    objective = elastic_embedding(
+        Dataset.from_array(np.concatenate(points), comm=comm), comm, perplexity=8.0,
+        repulsive_weights="squared-distances", lambda_=100.0,
+    )  # fmt: skip
+    minimum = thalweg.minimize(objective, iterations=1000, decrease=1e-12)
+    start = minimum.x + 0.01 * minimum.x.std() * rng.standard_normal(minimum.x.shape)
+    authors = {"growth": 1.0, "first_step": 1.0, "armijo": 0.1, "decrease": 1e-15}
+    plain, spectral = (
+        thalweg.minimize(
+            objective, start, solver="gradient-descent", preconditioner=name, evaluations=400,
+            **authors,
+        )
+        for name in ("identity", "spectral")
+    )  # fmt: skip
+    reached = spectral.trace["objective"] <= plain.objective
+    assert plain.evaluations == 400
+    assert 17 * spectral.trace["evaluations"][reached.argmax()] <= 400
+    assert reached.any()

@@ -19,16 +19,19 @@ def _cholesky(package: str, **more: str) -> dict[str, Any]:
     return {"ksp_type": "preonly", **factor, **more}
 
 
+#: Conjugate gradients that end by the residual itself, before they precondition it once more.
+_CG = {"ksp_type": "cg", "ksp_norm_type": "unpreconditioned"}
+
 #: KSP options of each method that PETSc runs.
 KSP_OPTIONS: dict[str, dict[str, Any]] = {
     "cholmod": _cholesky("cholmod"),
     "mumps": _cholesky("mumps"),
     "mumps-serial": _cholesky("mumps"),
     "petsc": _cholesky("petsc", pc_factor_mat_ordering_type="nd"),
-    "blocks": {"ksp_type": "cg", "pc_type": "bjacobi", "sub_pc_type": "cholesky"},
-    "amg": {"ksp_type": "cg", "pc_type": "gamg"},
-    "icc": {"ksp_type": "cg", "pc_type": "icc"},
-    "jacobi": {"ksp_type": "cg", "pc_type": "jacobi"},
+    "blocks": {**_CG, "pc_type": "bjacobi", "sub_pc_type": "cholesky"},
+    "amg": {**_CG, "pc_type": "gamg"},
+    "icc": {**_CG, "pc_type": "icc", "pc_factor_mat_ordering_type": "rcm"},
+    "jacobi": {**_CG, "pc_type": "jacobi"},
 }
 
 _HYPRE = {
@@ -36,7 +39,11 @@ _HYPRE = {
     "pc_hypre_type": "boomeramg",
     "pc_hypre_boomeramg_coarsen_type": "HMIS",
 }
-_BLOCKS = {"pc_type": "bjacobi", "sub_pc_type": "icc"}
+_BLOCKS = {
+    "pc_type": "bjacobi",
+    "sub_pc_type": "icc",
+    "sub_pc_factor_mat_ordering_type": "rcm",
+}
 
 
 class PetscSolver(Method):

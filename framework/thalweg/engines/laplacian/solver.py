@@ -16,9 +16,6 @@ from thalweg.engines.laplacian.methods import (
 from thalweg.errors import InputError, suggestion
 from thalweg.parallel import Array, Layout, min_over_ranks, phase, raise_on_all_ranks, sum_large
 
-#: Relative residual from which on solves count as loose.
-LOOSE = 1e-3
-
 #: Default shift, relative to the smallest positive diagonal entry.
 SHIFT = 1e-10
 
@@ -26,7 +23,8 @@ SHIFT = 1e-10
 _SLACK = 1e-9
 
 # Where all but a few rows have this much slack, a part of their diagonal, the eigenvalues lie
-# close enough for Jacobi's iterations: about 10 of them take off three decimals.
+# close enough for iterations: Jacobi's take off three decimals in about 10, incomplete factors'
+# in two thirds as many, and either way they cost less than the entries that a factor adds.
 _DOMINANCE, _EXCEPTIONS = 0.05, 0.01
 
 # What "auto" goes by otherwise: rows up to which a dense factor on one rank is quickest, or
@@ -101,11 +99,11 @@ class LaplacianSolver:
     bytes for each of a rank's rows and ghost rows, for a moment.
 
     *Choice.*  ``"auto"`` goes by sizes alone, so that bits repeat.  Up to 500 rows, and for dense
-    weights, LAPACK on rank 0 takes less than messages would.  On one rank, few iterations solve
-    with a dominant matrix; they also do on several where ``rtol`` asks for three decimals at
-    most.  Elsewhere complete factors are taken, if they fit: CHOLMOD's on one rank, on several
-    those of ``"blocks"``.  Not ``"mumps"``, which adds up in the order in which messages arrive:
-    two runs may differ in their last bits.
+    weights, LAPACK on rank 0 takes less than messages would.  With a dominant matrix few
+    iterations solve: on one rank, or without PETSc, those of ``"jacobi"``, on several ``"icc"``.
+    Elsewhere complete factors are taken, if they fit: CHOLMOD's on one rank, on several those of
+    ``"blocks"``.  Not ``"mumps"``, which adds up in the order in which messages arrive: on several
+    ranks even two solves with one factor differ in their last bits.
 
     *Options.*  PETSc options under the prefix ``thalweg_laplacian_`` take precedence over
     the method's own, for instance ``-thalweg_laplacian_pc_type gamg``.
@@ -134,9 +132,7 @@ class LaplacianSolver:
         self.components = len(self.removal.sizes) if self.removal.active else 0
         n_weak = int((slack < _DOMINANCE * diagonal).sum())
         diagonally_dominant = layout.comm.allreduce(n_weak) <= _EXCEPTIONS * layout.rows
-        several = layout.comm.size > 1 and has_petsc()
-        iterate = diagonally_dominant and (rtol >= LOOSE or not several)
-        self.name = _chosen(layout, weights, method, iterate, several)
+        self.name = _chosen(layout, weights, method, diagonally_dominant)
         rows = _laplacian(layout, weights, diagonal + self.shift, scale)
         null_vectors = tuple(self.removal.null_vectors(limit=16)) if self.removal.active else ()
         system = System(layout, rows, self.name, rtol, iterations, null_vectors)
@@ -224,11 +220,8 @@ def _laplacian(
     return rows
 
 
-def _chosen(layout: Layout, weights: MatrixRows, method: str, iterate: bool, several: bool) -> str:
-    """The method asked for, if it can run here; for ``"auto"``, one that fits.
-
-    ``iterate`` says whether a few iterations do, ``several`` whether PETSc has several ranks.
-    """
+def _chosen(layout: Layout, weights: MatrixRows, method: str, dominant: bool) -> str:
+    """The method asked for, if it can run here; for ``"auto"``, one that fits."""
     sparse = scipy.sparse.issparse(weights)
     if method != "auto":
         if method not in METHODS:
@@ -246,8 +239,11 @@ def _chosen(layout: Layout, weights: MatrixRows, method: str, iterate: bool, sev
     entries = layout.comm.allreduce(int(here))
     if rows <= _TINY or (entries > 0.2 * rows * rows and rows <= _DENSE_ROWS):
         return "dense"
-    if not sparse or iterate:
+    several = layout.comm.size > 1 and has_petsc()
+    if not sparse or (dominant and not several):
         return "jacobi"
+    if dominant:
+        return "icc"
     light = entries <= _LIGHT_ROW * rows
     if rows <= _ANY_FILL_ROWS or (light and rows <= _LIGHT_ROWS):
         serial = ("cholmod", "mumps-serial", "petsc", "superlu")
