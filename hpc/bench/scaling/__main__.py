@@ -10,11 +10,13 @@ import sys
 from pathlib import Path
 
 from hpc.bench.scaling.cases import FEW_ROWS, FEWER_RANKS, RANKS, ROWS
-from hpc.bench.scaling.report import RESULTS, write
+from hpc.bench.scaling.report import FACTORS, RESULTS, write
 
 from thalweg.parallel.threads import usable_cores
 
 parser = argparse.ArgumentParser(prog="scripts/bench scaling", description=__doc__)
+parser.add_argument("--part", default="cases", choices=("cases", "factorization"))
+parser.add_argument("--methods", nargs="+", default=[], help="factorizations to measure; all")
 parser.add_argument("--quick", action="store_true", help="the smaller size of each case alone")
 parser.add_argument("--ranks", type=int, nargs="+", default=RANKS, help="numbers of ranks")
 parser.add_argument("--cases", nargs="+", default=list(ROWS), choices=list(ROWS), metavar="CASE")
@@ -38,6 +40,24 @@ if len(usable_cores()) < max(arguments.ranks):  # those that wait let others wor
     environment["OMPI_MCA_mpi_yield_when_idle"] = "1"
     environment["OMPI_MCA_hwloc_base_binding_policy"] = "none"
     environment["PRTE_MCA_hwloc_default_binding_policy"] = "none"
+if arguments.part == "factorization" and not arguments.report:
+    factors = json.loads(FACTORS.read_text()) if FACTORS.exists() else []
+    for ranks in [r for r in arguments.ranks if r <= 8]:
+        command = ["mpirun", "-n", str(ranks), sys.executable, "-m"]
+        command += ["hpc.bench.scaling.factorization", str(arguments.rows or 60_000)]
+        printed = subprocess.run(
+            [*command, *arguments.methods], env=environment, stdout=subprocess.PIPE, text=True
+        ).stdout
+        for line in printed.splitlines():
+            if line.startswith("{"):
+                print(line, flush=True)
+                entry = json.loads(line)
+                same = [entry[name] for name in ("rows", "ranks", "method")]
+                factors = [f for f in factors if [f["rows"], f["ranks"], f["method"]] != same]
+                factors.append(entry)
+        FACTORS.write_text(json.dumps(factors, indent=1) + "\n")
+    write(list(found.values()))
+    sys.exit()
 for line in arguments.merge.read_text().splitlines() if arguments.merge else ():
     if line.startswith("{"):
         entry = json.loads(line)

@@ -14,6 +14,7 @@ from thalweg.workbench.plan import Plan, plans
 from thalweg.workbench.report import format_table
 
 RESULTS = Path(__file__).parents[2] / "results"
+FACTORS = RESULTS / "scaling-factorization.json"
 
 #: What the theory says of a rank's bytes per iteration, N rows on P ranks.
 THEORY = {
@@ -103,6 +104,7 @@ def text(found: list[dict[str, Any]]) -> str:
             parts += [f"{_of_run(entry)}\n" for entry in entries if "run" in entry]
         if case in THEORY:
             parts += [f"Theory, per iteration: {THEORY[case]}.", ""]
+    parts += _factorizations()
     parts += _constants(found)
     parts += ["## Planned memory", "", MEMORY]
     parts += ["## On paper", "", "What `thalweg plan` says, 64 columns:", ""]
@@ -209,6 +211,41 @@ def _constants(found: list[dict[str, Any]]) -> list[str]:
         "buffers of messages, samples of rows by which things are chosen and judged, sums of "
         "columns x features or of weights, blocks of pairs and of rows that are worked on at one "
         "time, and memory that was freed in pieces too small to be given back.",
+        "",
+    ]
+
+
+def _factorizations() -> list[str]:
+    """The table of Laplacian factorizations, if any was measured."""
+    entries = json.loads(FACTORS.read_text()) if FACTORS.exists() else []
+    if not entries:
+        return []
+    order = ("mumps", "blocks", "icc", "amg", "jacobi")
+    entries.sort(key=lambda e: (e["rows"], order.index(e["method"]), e["ranks"]))
+    table = [
+        {
+            "rows": f"{e['rows']:,}",
+            "method": e["method"],
+            "ranks": e["ranks"],
+            "set-up, s": f"{e['set-up']:.2f}",
+            "solve, ms": f"{1e3 * e['solve']:.0f}",
+            "MB of the rank with most": f"{e['memory'] / 1e6:.0f}",
+            "entries of the factor / weights": f"{e['fill']:.1f}" if e["fill"] else "-",
+        }
+        for e in entries
+    ]
+    return [
+        "## Factorizations of a Laplacian",
+        "",
+        "That of the spectral direction for the t-SNE above, 7 weights a row made symmetric, two "
+        "right-hand sides, to 1e-8 where a method iterates: MUMPS's complete factor over the "
+        "ranks; complete factors of each rank's block within PETSc's conjugate gradients; "
+        "incomplete ones; BoomerAMG; thalweg's own Jacobi. Seconds are those of a machine with two "
+        "cores that other programs used too: on 4 and 8 ranks they tell no speed. The default on "
+        "several ranks is `icc`; `mumps` is not, since two solves with one of its factors differ "
+        "in their last bits on two ranks (its solve adds contributions as they arrive).",
+        "",
+        format_table(table, markdown=True),
         "",
     ]
 

@@ -7,7 +7,6 @@ it ends ``THALWEG_SCALING_SECONDS`` after it began, or when there is a file ``st
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 from hpc.bench.scaling.cases import UNCERTIFIED, WARM_ROWS, configuration
+from hpc.bench.scaling.memory import held, reset_peak
 
 import thalweg
 from thalweg.driver import Checkpoints, Iterate, drive
@@ -36,14 +36,6 @@ comm = MPI.COMM_WORLD
 
 #: Seconds between checkpoints.
 INTERVAL = 600.0
-
-
-def held(name: str) -> float:
-    """Bytes of this process in memory: ``VmRSS`` now, ``VmHWM`` at most since the last reset."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(name + ":"):
-            return 1024.0 * float(line.split()[1])
-    raise OSError(f"/proc/self/status has no {name}: memory is measured on Linux alone")
 
 
 def sent() -> np.ndarray:
@@ -146,9 +138,7 @@ def measured(case: str, rows: int, folder: Path | None) -> dict[str, Any]:
     """Memory beyond that of the interpreter and compiled code, and what is sent."""
     run(case, WARM_ROWS * comm.size)
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-    Path("/proc/self/clear_refs").write_text("5")  # forget the most until now
-    base, before, began = held("VmRSS"), sent(), time.process_time()
+    base, before, began = reset_peak(), sent(), time.process_time()
     counts, peak, facts = run(case, rows, folder)
     iterations = np.diff(counts, axis=0) if len(counts) > 1 else np.zeros((1, 2))
     mine = {
