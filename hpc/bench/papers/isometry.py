@@ -362,11 +362,10 @@ def _fourth_figure(record: Record) -> Section:
     figure = record.get("figure_4_by_delta", {**record["figure_4"], "rows": []})
     found = _cells(figure["rows"], "wanted_delta", "method")
     deltas = sorted((delta for delta, method in found if method == "fromax"), reverse=True)
-    pairs = [(found[delta, "numax"], found[delta, "fromax"]) for delta in deltas]
-    ended = [row for pair in pairs for row in pair if row["status"] == "TIME_LIMIT"]
-    limit = f"{len(ended)} of {2 * len(pairs)} runs ended by the clock" if ended else ""
-    if not pairs:
-        limit = "at given ranks all ran out of time, asked for δ that neither reaches there"
+    tried = [(found[delta, "numax"], found[delta, "fromax"]) for delta in deltas]
+    pairs = [pair for pair in tried if all(row["status"] == "CONVERGED" for row in pair)]
+    ended = listed(pair[0]["wanted_delta"] for pair in tried if pair not in pairs)
+    limit = f"NuMax was ended by the clock at δ = {ended}" if ended else ""
     ranks = listed(numax["rank"] for numax, _ in pairs)
     kept = "; ".join(
         listed(f"{100 * pair[place]['kept']:.0f}" for pair in pairs) for place in (0, 1)
@@ -378,11 +377,11 @@ def _fourth_figure(record: Record) -> Section:
               "4,000; 1,000", f"{figure['data']}: {figure['points']:,}; {figure['queries']:,}",
               NO_DATA, "LabelMe's descriptors are not public"),
         Claim("Figure 7.4: neighbors kept by NuMax CG and FroMax CG", "curves, no figures printed",
-              f"% kept at δ = {listed(deltas)}, ranks {ranks}: {kept}" if pairs else "none",
-              CUT if limit else REPRODUCED, limit),
+              f"% kept at δ = {listed(pair[0]['wanted_delta'] for pair in pairs)}, ranks {ranks}: "
+              f"{kept}", CUT if limit else REPRODUCED, limit),
         Claim("§7.5: FroMax CG keeps about as many or more at the same rank", "generally",
-              f"at {wins} of {len(pairs)} ranks", CUT if limit else whether(many),
-              limit or ("" if many else "NuMax's map keeps more of them here")),
+              f"at {wins} of {len(pairs)} ranks", whether(many) if len(pairs) > 1 else CUT,
+              "" if many else "NuMax's map keeps more of them here"),
     ]  # fmt: skip
     return Section(
         "Figure 7.4",
