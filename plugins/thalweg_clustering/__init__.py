@@ -7,8 +7,6 @@
 Names are imported when first used, so that listing plugins stays quick.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from thalweg.lazy import lazy_names

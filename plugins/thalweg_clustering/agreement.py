@@ -1,7 +1,5 @@
 """Normalized mutual information of two labelings."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from thalweg.parallel import MPI, sum_over_ranks

@@ -12,8 +12,6 @@ large for any rows; in thin curved clusters the gap is small.  The first alterna
 count ends the search.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

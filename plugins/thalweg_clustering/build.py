@@ -3,8 +3,6 @@
 Configurations, the estimator and the benchmarks all come through :func:`build_kdac`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

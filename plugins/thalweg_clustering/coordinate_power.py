@@ -6,8 +6,6 @@ change most; each costs one column of A.  Here A = c I - M with c above M's
 largest eigenvalue, and eigenvectors follow one another by deflation.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse.linalg
 

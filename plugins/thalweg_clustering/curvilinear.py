@@ -9,8 +9,6 @@ keeps W'W = I and descends; by the Woodbury formula it costs a system of size 2q
 are those of Barzilai and Borwein.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 

@@ -5,8 +5,6 @@ found so far held fixed, the next one descends on the sphere orthogonal to them.
 Columns to come are zero, which the objective takes as absent.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,5 @@
 """Eigenvectors of the smallest eigenvalues of a small symmetric matrix, by two methods."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.linalg
 

@@ -1,7 +1,5 @@
 """The U-step: leading eigenvectors of H D^(-1/2) K D^(-1/2) H, from a matrix or from products."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from thalweg.errors import NumericalError

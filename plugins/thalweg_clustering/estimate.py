@@ -1,7 +1,5 @@
 """Memory of a clustering for ``thalweg plan``, from its shapes."""
 
-from __future__ import annotations
-
 from thalweg.plugins import PhaseEstimate, Problem
 from thalweg_clustering.build import FEATURES, approximation_for
 from thalweg_clustering.exact_sums import STORED_ROWS

@@ -4,8 +4,6 @@ Both use sum_ij w_ij (x_i - x_j)(y_i - y_j)' = 2 X'(D_w - w) Y, so that nothing 
 n^2 d is ever formed.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 import numpy as np

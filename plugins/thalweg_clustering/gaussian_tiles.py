@@ -8,8 +8,6 @@ more than one chunk are kept in double precision.
 
 # mypy: disable-error-code="no-untyped-def"
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 from numba.extending import overload

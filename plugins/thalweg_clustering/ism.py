@@ -13,8 +13,6 @@ Convergence is linear.  Two ways speed it up:
   lowered the objective by less than a tenth.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal
 

@@ -15,8 +15,6 @@ renewed in closed form (eq. 3), which solvers do through the capability
 stays on the ranks that hold these rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, get_args
 

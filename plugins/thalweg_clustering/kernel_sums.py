@@ -14,8 +14,6 @@ at the end.  The Gaussian kernel, exp(-beta / 2), is compiled; any other is a fu
 evaluated on tiles that matrix products fill.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

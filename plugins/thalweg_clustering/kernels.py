@@ -13,8 +13,6 @@ d beta_ij = 2 A_ij W : dW / sigma^2 with A_ij = (x_i - x_j)(x_i - x_j)', and
 d beta_ij = (x_i x_j' + x_j x_i') W : dW / sigma^2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args

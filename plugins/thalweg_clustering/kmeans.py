@@ -5,8 +5,6 @@ choices are made on global cumulative weights, so that they do not depend on how
 the rows are shared out.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -7,8 +7,6 @@ the residuals, but keeps several of them before it restarts, since here a produc
 blocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

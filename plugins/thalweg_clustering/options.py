@@ -1,7 +1,5 @@
 """Options of the objective ``kdac``: each is declared once, with its type, default and help."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Literal
 

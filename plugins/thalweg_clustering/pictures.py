@@ -1,7 +1,5 @@
 """Pictures of alternatives: views side by side, features by weight, novelty against quality."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

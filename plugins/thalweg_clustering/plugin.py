@@ -1,7 +1,5 @@
 """Specs of this plugin."""
 
-from __future__ import annotations
-
 from thalweg.plugins import ObjectiveSpec, SolverSpec, hookimpl
 
 

@@ -1,7 +1,5 @@
 """Rows and labels as the objective wants them: checked, centered, without constant features."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -8,8 +8,6 @@ is expensive, so that all pairs of a run are kept up to a number that makes the 
 dense one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import TypeVar
 

@@ -5,8 +5,6 @@ then the blocks are renewed, and the outer test compares W and the blocks with
 those of the round before.  An objective without blocks ends after one round.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The Stiefel manifold, and objectives whose stationary points are eigenvectors."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any
 

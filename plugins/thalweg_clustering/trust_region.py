@@ -6,8 +6,6 @@ tangent space; the Hessian there is that of Absil, Mahony and Sepulchre,
 with the metric of the surrounding space.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 

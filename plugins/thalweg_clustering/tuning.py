@@ -8,8 +8,6 @@ how novel the clusters of the embedding are: CQ alone rises as sigma falls (K te
 k), and on real data hardly any cell satisfies (10).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -6,8 +6,6 @@ for the step that joins them.  Inner products are those of the variable's layout
 that everything is right for distributed and for replicated variables.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from thalweg.lazy import lazy_names

@@ -1,7 +1,5 @@
 """Armijo backtracking."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

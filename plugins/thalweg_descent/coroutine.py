@@ -5,8 +5,6 @@ iterate at a time.  The loop runs in a greenlet, which hands over a request
 wherever it calls us, and goes on when it is given the answer.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

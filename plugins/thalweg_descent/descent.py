@@ -4,8 +4,6 @@ Each solver of this family names its direction; the line search is chosen by
 option, and stopping is the driver's.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ A direction is an immutable rule; what it remembers of earlier steps is a value 
 solver's state, so that it is checkpointed with it.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Gradient descent in the metric of a preconditioner."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The preconditioner that does nothing: B = I."""
 
-from __future__ import annotations
-
 from thalweg.interfaces import Objective, Preconditioner
 from thalweg.parallel import Array
 

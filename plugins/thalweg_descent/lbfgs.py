@@ -1,7 +1,5 @@
 """Limited-memory BFGS with any preconditioner as H0."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal

@@ -1,7 +1,5 @@
 """The objective along one direction, and the interface of searches on it."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace

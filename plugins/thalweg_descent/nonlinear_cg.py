@@ -1,7 +1,5 @@
 """Preconditioned nonlinear conjugate gradients: rules for beta, directions, and the solver."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Specs of this plugin; options are declared on the classes that take them."""
 
-from __future__ import annotations
-
 from thalweg.plugins import PreconditionerSpec, SolverSpec, hookimpl
 
 THALWEG_API = 1

@@ -5,8 +5,6 @@ broadcast and served by all ranks together, so that no collective call stands
 in a branch that only some ranks take.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """The strong Wolfe conditions by bracketing and zooming."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """PETSc's TAO as a provider of solvers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar

@@ -4,8 +4,6 @@ Stopping rules are in ``plugin.py``, which imports nothing of this package.  "No
 hpc/results/notes/embedding.md, where alternatives were measured on ten sets of data.
 """
 
-from __future__ import annotations
-
 # -- affinities ----------------------------------------------------------------------------
 
 #: Perplexity of 90 points and more: scikit-learn's and openTSNE's.

@@ -1,7 +1,5 @@
 """The objective of an embedding, from a family of functions and a data set."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Kinds of embeddings: which two functions of a distance, and how the repulsion enters."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, Literal

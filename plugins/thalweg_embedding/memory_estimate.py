@@ -1,7 +1,5 @@
 """Memory of an embedding from its shapes, for ``thalweg plan`` and to refuse what does not fit."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Mapping

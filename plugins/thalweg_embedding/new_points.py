@@ -1,7 +1,5 @@
 """New points in an existing map: each finds its place while the map stays as it is."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The named objectives: pairs of functions, whose options are those of the embedding."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

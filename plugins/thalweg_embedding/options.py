@@ -1,7 +1,5 @@
 """Options of the embeddings: each is declared once, with its type, default, bounds and help."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """PaCMAP: few attracting and repelling pairs, chosen once, and three phases of their weights."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

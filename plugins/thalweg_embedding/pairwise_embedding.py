@@ -8,8 +8,6 @@ with both terms sums of scalar functions of squared distances:
 over ordered pairs n != m of rows of the N x d map X, d_nm = ||x_n - x_m||^2.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Specs of this plugin: nonlinear embeddings and their partial-Hessian strategies."""
 
-from __future__ import annotations
-
 from thalweg.plugins import MetricSpec, ObjectiveSpec, PreconditionerSpec, SolverSpec, hookimpl
 
 #: Where runs of staged families end: what is gained later is width more than neighbors.  A step

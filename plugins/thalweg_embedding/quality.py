@@ -4,8 +4,6 @@ A KL divergence can fall while a map gets worse to look at.  All measures take a
 rows, whose neighbors are sought among *all* rows, so that they stay cheap for a million.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import Any

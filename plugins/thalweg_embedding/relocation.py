@@ -4,8 +4,6 @@ Where rows are in no order, a graph's edges name nearly every row on every rank,
 ghost rows brings the whole array.  Of rows that were relocated only those at borders are fetched.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Weights of the repulsion of a pair: equal ones, squared distances, or complements."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse
 

@@ -1,7 +1,5 @@
 """Starting maps: random numbers, principal components, eigenvectors, given points."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ Small sets are done without threads, whose start costs more than the loop.  That
 bits, since every secant and every point is done by one thread alone.
 """
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 

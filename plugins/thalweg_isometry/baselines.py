@@ -1,7 +1,5 @@
 """Baselines: principal directions of the secants, and Gaussian random projections."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar

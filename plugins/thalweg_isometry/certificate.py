@@ -1,7 +1,5 @@
 """The certificate: what is proved of a linear map over all secants of a set."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, Context

@@ -1,7 +1,5 @@
 """``thalweg certify``: what is true of any linear map over all secants of a data set."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

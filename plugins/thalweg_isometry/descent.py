@@ -5,8 +5,6 @@ wants the opposite: the first point that is good enough, near the start, since a
 that fits the active secants ever better fits the others worse.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Memory of a near-isometric map for ``thalweg plan``, from its shapes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """scikit-learn estimators of near-isometric linear embeddings, one for each method."""
 
-from __future__ import annotations
-
 from thalweg.plugins import estimator
 from thalweg_isometry.linear_isometry import LinearIsometry
 

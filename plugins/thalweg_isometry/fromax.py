@@ -19,8 +19,6 @@ from it in four places:
 - An attempt ends once P stands still, too; published, by the gap of P and X Y alone.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 

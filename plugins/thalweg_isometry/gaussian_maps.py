@@ -12,8 +12,6 @@ projection of Johnson and Lindenstrauss; with variance 0 it is M (Tsikouras, Car
 Tzamos, Optimization can learn Johnson-Lindenstrauss embeddings, 2024).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.special
 

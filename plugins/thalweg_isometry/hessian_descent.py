@@ -8,8 +8,6 @@ variance by the same descent; it then vanishes at once, with the means at a poor
 the bound on the probability is above 1.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 

@@ -8,8 +8,6 @@ violated.  Asking for feasibility with a margin, from the leading principal
 directions on, moves the map no further than it must.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar

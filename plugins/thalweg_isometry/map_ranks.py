@@ -1,7 +1,5 @@
 """Maps to start from: what rank to try first, and maps of another rank near a given one."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from thalweg.engines.secants import SecantSet

@@ -1,7 +1,5 @@
 """The problem: a linear map under which no secant changes its length by much."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, ClassVar

@@ -8,8 +8,6 @@ are conjugate gradients (Polak and Ribiere), and the length is the exact minimiz
 line, along which (4.4) is a polynomial of degree four; so no step can diverge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar

@@ -19,8 +19,6 @@ published, P approaches the bounds from outside and ends above delta by about ``
 the status TARGET_NOT_REACHED: what is certified is not rounded.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 

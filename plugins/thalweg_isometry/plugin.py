@@ -1,7 +1,5 @@
 """Specs of this plugin: near-isometric linear embeddings and their certificate."""
 
-from __future__ import annotations
-
 from thalweg.plugins import CommandSpec, ObjectiveSpec, SolverSpec, hookimpl
 
 #: What ``thalweg list`` says of the solvers, each after "near-isometry".

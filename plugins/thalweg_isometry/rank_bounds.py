@@ -24,8 +24,6 @@ Both are evaluated on subsets of the points, since a subset needs no more rank t
 the whole; the subsets grow greedily.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -13,8 +13,6 @@ before, are handed on to the next larger one.  A map is only ever returned as a 
 after a complete scan of all secants.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """State of a search for a near-isometry, and what a method reports of its work on the cuts."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar, cast

@@ -7,8 +7,6 @@ directions are orthogonal to v and stay.  A projection lengthens nothing: the ma
 returned is multiplied by the number that makes its lengthening and shortening alike.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

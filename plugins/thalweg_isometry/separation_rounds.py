@@ -1,7 +1,5 @@
 """Separation rounds: scans of the secants, and the cuts that they add and drop."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Annotated, ClassVar, Generic

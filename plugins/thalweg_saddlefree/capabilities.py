@@ -1,7 +1,5 @@
 """Capabilities of objectives that this family's methods use beside the framework's."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ decrease a product; each of the first two steps tries one kind, and the kind who
 higher goes on.  It is taken to grow while a kind rests, so that it is tried again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from thalweg.engines.hessian import GaussNewtonProduct

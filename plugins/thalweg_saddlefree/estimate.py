@@ -1,7 +1,5 @@
 """Memory of training for ``thalweg plan``, from the shapes of network and data."""
 
-from __future__ import annotations
-
 import itertools
 
 from thalweg.plugins import PhaseEstimate, Problem

@@ -6,8 +6,6 @@ products (4.2), the relative-progress stopping rule (4.4), starting CG from the
 last direction (4.5), CG backtracking (4.6) and the diagonal preconditioner (4.7).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar

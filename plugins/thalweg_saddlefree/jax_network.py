@@ -6,8 +6,6 @@ and pre-activations to ``tap(name, inputs, outputs)`` and goes on with what that
 ``"kernel"``, and its ``"bias"`` if it has one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 

@@ -5,8 +5,6 @@ an optional extra; nothing else in this package imports it.  Double precision is
 switched on only inside the calls made here, never for the whole process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

@@ -7,8 +7,6 @@ permutation that every rank evaluates for its own rows alone, so that no rank
 stores, or communicates, the order of all rows.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Self

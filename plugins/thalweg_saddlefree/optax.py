@@ -8,8 +8,6 @@ gradients of whatever batch the script has drawn.  The curvature is that of batc
 the optimizer draws from the data it was given.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Specs of this plugin; options are declared on the code that takes them."""
 
-from __future__ import annotations
-
 from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, hookimpl
 
 

@@ -7,8 +7,6 @@ ratio of the actual to the predicted decrease; a step that raises the objective
 is never taken.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 

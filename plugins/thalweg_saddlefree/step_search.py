@@ -6,8 +6,6 @@ as the model is good and the objective gains, and the length doubles as long as
 it gains where the model allows: |H| is too cautious along negative curvature.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The starting point and trial points, for all solvers."""
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import numpy as np

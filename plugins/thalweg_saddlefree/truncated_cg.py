@@ -5,8 +5,6 @@ little beside a product, spares repeated ones, and keeps rounding from growing t
 on another number of ranks.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

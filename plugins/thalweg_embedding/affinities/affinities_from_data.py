@@ -1,7 +1,5 @@
 """From a data set to the weights of an embedding."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -11,8 +11,6 @@ neighbors are probable neighbors, and their rows are fetched.
 
 # mypy: disable-error-code="no-untyped-def"
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

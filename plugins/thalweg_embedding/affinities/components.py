@@ -1,7 +1,5 @@
 """Components of the graph of affinities, tied together so that they do not drift apart."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components

@@ -7,8 +7,6 @@ log beta inside a bracket, each row starting from the root of the row before it.
 
 # mypy: disable-error-code="no-untyped-def"
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

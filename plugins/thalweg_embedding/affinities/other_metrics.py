@@ -1,7 +1,5 @@
 """Approximate neighbors by pynndescent: of sparse rows, and in the metrics that it knows."""
 
-from __future__ import annotations
-
 import importlib.util
 import warnings
 from typing import Any

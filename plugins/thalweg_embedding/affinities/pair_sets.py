@@ -2,8 +2,6 @@
 
 # mypy: disable-error-code="no-untyped-def"
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal

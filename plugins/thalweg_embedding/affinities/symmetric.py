@@ -1,7 +1,5 @@
 """Symmetric weights whose rows are distributed over the ranks: made and checked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 

@@ -1,7 +1,5 @@
 """The solver ``eigen``: the eigenvectors of smallest eigenvalues, in one step."""
 
-from __future__ import annotations
-
 import importlib.util
 import warnings
 from collections.abc import Sequence

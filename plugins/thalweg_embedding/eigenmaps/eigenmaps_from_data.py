@@ -1,7 +1,5 @@
 """Laplacian eigenmaps and locally linear embedding of a data set."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """Embeddings whose attraction is all there is, under an orthonormality constraint."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Neighbors that connect all points, and the weights with which they rebuild a point."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components

@@ -1,7 +1,5 @@
 """New points in a map of eigenvectors: each is placed by its neighbors, as fitted points are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """scikit-learn estimators of the embeddings that attract neighbors and repel all points."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Sums over all pairs of points, streamed round the ranks and never stored."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from thalweg.parallel import Array, Layout, Ring, sum_over_ranks

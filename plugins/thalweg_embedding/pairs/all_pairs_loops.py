@@ -8,8 +8,6 @@ among these points: the pair of a point with itself is left out, not subtracted.
 
 # mypy: disable-error-code="no-untyped-def"
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit, prange
 

@@ -1,7 +1,5 @@
 """The way in which a sum over pairs is computed, chosen by weights, dimension and size."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -15,8 +15,6 @@ leave maps alone that have yet to unfold.
 
 # mypy: disable-error-code="no-untyped-def"
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Field of fixed points: a sum over them as a function of position, stored on a mesh."""
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -10,8 +10,6 @@ derivative less phi': its modes follow from those of two radial functions.  The 
 split function is added over the points of neighboring cells.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -8,8 +8,6 @@ of the function is too narrow for a mesh is summed over the points of neighborin
 :mod:`~thalweg_embedding.pairs.split`).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from thalweg.errors import InputError

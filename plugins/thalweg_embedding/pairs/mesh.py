@@ -17,8 +17,6 @@ sends about its share of it in each of these exchanges.
 Meshes and modes are arrays of three axes; those that a mesh does not have are of length 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

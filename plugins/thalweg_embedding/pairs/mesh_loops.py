@@ -2,8 +2,6 @@
 
 # mypy: disable-error-code="no-untyped-def"
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

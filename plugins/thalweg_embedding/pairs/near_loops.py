@@ -6,8 +6,6 @@ distance and the cut, its value and two derivatives.
 
 # mypy: disable-error-code="no-untyped-def"
 
-from __future__ import annotations
-
 from numba import njit, prange
 
 from thalweg_embedding.pairs.functions import FASTMATH, inlined

@@ -5,8 +5,6 @@
 
 # mypy: disable-error-code="no-untyped-def"
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit, prange
 

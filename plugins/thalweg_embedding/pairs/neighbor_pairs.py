@@ -1,7 +1,5 @@
 """Sums over the pairs of a sparse graph."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Interface of sums over pairs, and a sum of two of them."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable

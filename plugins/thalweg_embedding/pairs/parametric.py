@@ -1,7 +1,5 @@
 """Pair functions with parameters: Student kernels of any tails, cross-entropies, PaCMAP's."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

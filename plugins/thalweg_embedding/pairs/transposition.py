@@ -1,7 +1,5 @@
 """Arrays with one axis shared out over the ranks, turned so that each is whole once."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from thalweg.parallel import MPI, Layout, exchange_rows

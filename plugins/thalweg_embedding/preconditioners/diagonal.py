@@ -1,7 +1,5 @@
 """Diagonal preconditioners: the degrees of the attractive graph, or of the Hessian's diagonal."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any, ClassVar
 

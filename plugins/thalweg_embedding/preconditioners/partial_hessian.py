@@ -1,7 +1,5 @@
 """SD-: the attractive Laplacian and the convex block-diagonal part of the repulsion."""
 
-from __future__ import annotations
-
 import functools
 from abc import abstractmethod
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """SD, the spectral direction: the attractive Laplacian 4 L+, factored once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -5,8 +5,6 @@ damping, and never singular with it.  The step is minus its inverse times the
 gradient.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Orthonormal basis of a Krylov space, kept orthogonal to rounding."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

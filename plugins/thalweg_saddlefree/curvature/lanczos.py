@@ -12,8 +12,6 @@ smallest singular value of H.  At loose tolerances that saves a quarter of the
 products.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

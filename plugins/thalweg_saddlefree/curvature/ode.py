@@ -11,8 +11,6 @@ H^2, so a direction takes thousands of products.  It is kept to be measured
 against.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

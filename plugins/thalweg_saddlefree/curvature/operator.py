@@ -1,7 +1,5 @@
 """Products with the Hessian (or Gauss-Newton matrix) at a point, counted and checked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 

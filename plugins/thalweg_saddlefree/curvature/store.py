@@ -1,7 +1,5 @@
 """Storage of orthonormal vectors that grows in blocks, with projections on them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

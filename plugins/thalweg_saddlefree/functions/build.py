@@ -1,7 +1,5 @@
 """Test functions by name, as the plugin offers them."""
 
-from __future__ import annotations
-
 import functools
 from typing import Annotated
 

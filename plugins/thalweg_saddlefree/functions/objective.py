@@ -1,7 +1,5 @@
 """A function of a few replicated numbers as an objective."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Functions with saddle points that are known exactly."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from thalweg_saddlefree.functions.objective import Function

@@ -1,7 +1,5 @@
 """Sums of squares from the Moré-Garbow-Hillstrom collection (1981): valleys, flat minima."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from thalweg_saddlefree.functions.objective import LeastSquares

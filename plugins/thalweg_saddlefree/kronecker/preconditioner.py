@@ -6,8 +6,6 @@ Each layer belongs to one rank, which alone stores its factors, inverts them and
 applies the inverse; the parts of a direction are then broadcast.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 

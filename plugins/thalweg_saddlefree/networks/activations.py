@@ -1,7 +1,5 @@
 """Activation functions, with derivatives written in terms of their own value."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Deep autoencoders: the data set is its own target."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

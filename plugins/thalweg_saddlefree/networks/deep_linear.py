@@ -1,7 +1,5 @@
 """A deep linear network: a product of matrices fitted to a given one."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

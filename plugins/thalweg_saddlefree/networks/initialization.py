@@ -1,7 +1,5 @@
 """Starting weights of a network, the same for a seed on any number of ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

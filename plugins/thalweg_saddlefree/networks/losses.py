@@ -1,7 +1,5 @@
 """Losses as functions of the last layer's pre-activations z, with curvature in z."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Multilayer perceptrons: labels, or columns, predicted from the data rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

@@ -6,8 +6,6 @@ is the derivative along a direction of parameter space (Pearlmutter, 1994); a
 leading ``r`` marks it. Everything here is local to a rank.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Options that all networks have."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The quadratic model over a few directions, minimized with absolute eigenvalues."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -9,8 +9,6 @@ first two directions, this is K-FAC with its automatic step length and momentum 
 and Grosse, 2015, section 7).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
