@@ -156,18 +156,6 @@ def test_parameters_are_checked_as_options_are(parameters, words):
         TSNE(**parameters).fit(load_digits().data[:30])
 
 
-def test_a_callback_sees_the_map_and_ends_the_run():
-    seen = []
-
-    def stop_at_four(iterate):
-        seen.append(iterate.rows.shape)
-        return iterate.iteration == 4
-
-    estimator = TSNE(callback=stop_at_four, random_state=0).fit(load_digits().data[:40])
-    assert estimator.n_iter_ == 4
-    assert set(seen) == {(40, 2)}
-
-
 @pytest.mark.ranks(1, 2)
 def test_places_of_a_map_lead_back_to_points(comm):
     points = load_digits().data[:90]

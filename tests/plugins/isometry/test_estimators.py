@@ -282,18 +282,3 @@ def test_only_given_pairs_are_kept(digits):
     with pytest.raises(InputError, match="no two of the points that are paired differ"):
         NearIsometricEmbedding().fit(digits[:40], pairs=[[3, 3]])
     assert np.abs(changes(digits, pairs, fitted.components_)).max() <= 0.2
-
-
-def test_a_pair_of_small_weight_may_change_more(digits):
-    pairs = np.stack(np.triu_indices(25, 1), axis=1)
-    weights = np.where(pairs[:, 0] < 5, 1.0, 0.25)
-    fitted = NearIsometricEmbedding(delta=0.15).fit(digits[:25], pairs=pairs, weights=weights)
-    changed = np.abs(changes(digits, pairs, fitted.components_))
-    assert fitted.delta_ == pytest.approx((weights * changed).max(), rel=1e-7)
-    assert fitted.delta_ <= 0.15 < changed.max()
-    alike = NearIsometricEmbedding(delta=0.15).fit(digits[:25], pairs=pairs)
-    assert fitted.n_components_ < alike.n_components_
-    with pytest.raises(InputError, match="no weights"):
-        NuMax().fit(digits[:25], pairs=pairs, weights=weights)
-    with pytest.raises(InputError, match="give pairs"):
-        NearIsometricEmbedding().fit(digits[:25], weights=weights)
