@@ -18,7 +18,6 @@ from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
 from thalweg_descent.backtracking import Backtracking
 from thalweg_descent.direction import Direction, Metric, Move
-from thalweg_descent.identity import Identity
 from thalweg_descent.line_search import LineFunction, LineSearch, Trial
 from thalweg_descent.strong_wolfe import StrongWolfe
 
@@ -115,7 +114,7 @@ class Descent(Solver[DescentState]):
 
     def metric(self, layout: Layout) -> Metric:
         """B as the directions see it."""
-        if self.preconditioner is None or isinstance(self.preconditioner, Identity):
+        if self.preconditioner is None or self.preconditioner.is_identity:
             return Metric(layout, lambda residual: residual, True)
         return Metric(layout, self.preconditioner.apply, False, self.preconditioner.constant)
 

@@ -7,6 +7,8 @@ from thalweg.parallel import Array
 class Identity(Preconditioner):
     """B = I: gradient descent is then plain, and L-BFGS scales its own H0."""
 
+    is_identity = True
+
     def setup(self, objective: Objective, x: Array) -> None:
         """Nothing to prepare."""
 

@@ -21,7 +21,6 @@ from thalweg_descent.external import (
     ExternalState,
     RunningSolver,
 )
-from thalweg_descent.identity import Identity
 
 #: Newton methods: our preconditioner is the PC of their inner Krylov solver.
 NEWTON = ("nls", "ntr", "ntl", "bnls", "bntr", "bntl", "tron")
@@ -81,7 +80,7 @@ class Tao(ExternalSolver):
 
     @property
     def _plain(self) -> bool:
-        return self.preconditioner is None or isinstance(self.preconditioner, Identity)
+        return self.preconditioner is None or self.preconditioner.is_identity
 
     def start(self, state: ExternalState, known: bool) -> RunningSolver:
         """TAO at ``state.origin``."""

@@ -7,13 +7,15 @@ ratio of the actual to the predicted decrease; a step that raises the objective
 is never taken.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from thalweg.engines.hessian import HessianProduct
-from thalweg.interfaces import Capability, Objective, Solver, SolverState
+from thalweg.errors import InputError
+from thalweg.interfaces import Capability, Objective, Preconditioner, Solver, SolverState
 from thalweg.parallel import Array
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
@@ -88,13 +90,14 @@ class SaddleFree(Solver[SaddleFreeState]):
     and a singular Hessian is refused.  Samples of ``curvature_rows`` that are too small show as
     low ratios and a damping that stays high.  Where the objective knows its mean squared
     gradients, the variables are scaled by a power of them first, and |.| is that of the scaled
-    Hessian.
+    Hessian.  With a preconditioner, which only ``"lanczos"`` takes, it is that in its metric: of
+    the eigenvalues of B^-1 H, without that scaling.
 
     Raises
     ------
     InputError
         The objective is not finite at the start, its Hessian product is not
-        symmetric, or H is singular without damping.
+        symmetric, H is singular without damping, or ``"ode"`` has a preconditioner.
     """
 
     method: Annotated[
@@ -128,11 +131,22 @@ class SaddleFree(Solver[SaddleFreeState]):
     ] = None
     seed: Annotated[int, Help("seed of samples and probes", minimum=0)] = 0
 
+    preconditioner: Preconditioner | None = None
+
+    preconditioned: ClassVar[bool] = True
     requires: ClassVar[tuple[type[Capability], ...]] = (HessianProduct,)
     trace_columns = ("products", "lanczos_steps", "lowest_ritz_value", "damping", "ratio")
 
     def __post_init__(self) -> None:
         check_declared(self)
+        given = self.preconditioner
+        if self.method != "lanczos" and given is not None and not given.is_identity:
+            raise InputError(f"method = '{self.method}' takes no preconditioner; use 'lanczos'")
+
+    @classmethod
+    def takes_preconditioner(cls, options: Mapping[str, Any]) -> bool:
+        """None is chosen by default."""
+        return False
 
     def init(self, objective: Objective, x: Array) -> SaddleFreeState:
         """Evaluate the start and probe the Hessian product for symmetry."""
@@ -226,14 +240,22 @@ class SaddleFree(Solver[SaddleFreeState]):
             max(1e-10, self.tolerance * forcing),
             self.steps,
         )
-        if self.method == "lanczos":
-            return LanczosAbsolute(
-                *parts, progress=PROGRESS * forcing, dtype=krylov_type(state.objective)
-            )
-        return METHODS[self.method](*parts)
+        if self.method != "lanczos":
+            return METHODS[self.method](*parts)
+        options = {"progress": PROGRESS * forcing, "dtype": krylov_type(state.objective)}
+        given = self.preconditioner
+        if given is not None and not given.is_identity:
+            given.update(state.x)
+            options["solve"] = lambda piece: slices.take(given.apply(slices.join(piece)))
+        return LanczosAbsolute(*parts, **options)
 
     def _metric(self, state: SaddleFreeState, slices: Slices) -> np.ndarray | float:
-        """Scaling S of the variables: |S H S| is applied, and the step is S times the result."""
+        """Scaling S of the variables: |S H S| is applied, and the step is S times the result.
+
+        None with a preconditioner.
+        """
+        if self.preconditioner is not None and not self.preconditioner.is_identity:
+            return 1.0
         squares = mean_gradient_squares(state.objective, state.x, slices)
         if squares is None:
             return 1.0

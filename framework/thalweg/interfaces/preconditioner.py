@@ -23,6 +23,9 @@ class Preconditioner(HasNotes, ABC):
     #: that solvers may keep what it returned and combine it.
     constant: bool = False
 
+    #: Whether B is the identity, which solvers may leave out.
+    is_identity: ClassVar[bool] = False
+
     #: Whether loose solves do, since the solver corrects them; the driver says so before set-up.
     loose: bool = False
 

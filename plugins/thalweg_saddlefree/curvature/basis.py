@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from thalweg.errors import NumericalError
+from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import agreed
-from thalweg_saddlefree.curvature.operator import Product, refuse_asymmetry
+from thalweg_saddlefree.curvature.operator import ASYMMETRY, Product, refuse_asymmetry
 from thalweg_saddlefree.curvature.slices import Slices
 from thalweg_saddlefree.curvature.store import Store
 
@@ -34,11 +34,17 @@ class LanczosBasis:
     and a second projection is made only where it exceeds the power 3/4 of the rounding unit.
 
     ``start`` is this rank's slice of the vector that the space starts from, not zero, and ``dtype``
-    the type that vectors are stored in, by default double precision.
+    the type that vectors are stored in, by default double precision.  With ``solve``, the solution
+    of B v = r for a positive definite B, the basis is of the space of B^-1 H from ``B^-1 start``,
+    and orthonormal in the inner product u'Bv; images under B are stored beside it.
     """
 
     def __init__(
-        self, slices: Slices, start: np.ndarray, dtype: np.dtype[Any] | None = None
+        self,
+        slices: Slices,
+        start: np.ndarray,
+        dtype: np.dtype[Any] | None = None,
+        solve: Product | None = None,
     ) -> None:
         self.slices = slices
         #: Entries of T; ``off_diagonal[k]`` is the norm of what step ``k`` left over.
@@ -47,9 +53,13 @@ class LanczosBasis:
         self.complete = False  # whether the space is invariant, so that more steps bring nothing
         self.second_projections = 0  # steps so far that were projected twice
         self._store = Store(slices, dtype)
-        self._store.append(start / slices.norm(start))
+        self._images = self._store if solve is None else Store(slices, dtype)
+        self._solve = solve
         self._scale = 0.0
         self._rounding = float(np.finfo(self._store.dtype).eps)
+        #: Norm of the start, in the metric of B^-1.
+        self.start_norm, vector = self._solved(start)
+        self._append(start, self.start_norm, vector)
         #: Bounds of the inner products of the last two vectors with those before them.
         self._drift = (0.0, 0.0)
 
@@ -72,13 +82,13 @@ class LanczosBasis:
         self._scale = max(self._scale, agreed(self.slices.comm, float(np.linalg.norm(along))))
         if k:
             self._refuse_asymmetry(along, k)
-        self._store.subtract(along, image)
-        left = self._norm(image)
+        self._images.subtract(along, image)
+        left, vector = self._solved(image)
         if self._drifts(along, left):
             again = self._store.coefficients(image, k + 1)
-            self._store.subtract(again, image)
+            self._images.subtract(again, image)
             along[k] += again[k]
-            left = self._norm(image)
+            left, vector = self._solved(image)
             self.second_projections += 1
             self._drift = (self._drift[0], UNITS * self._rounding)
         self._scale = max(self._scale, left)
@@ -89,7 +99,7 @@ class LanczosBasis:
             self.off_diagonal[k] = 0.0
             self.complete = True
         else:
-            self._store.append(image / left)
+            self._append(image, left, vector)
 
     def extend_to(self, steps: int, product: Product) -> int:
         """Take steps until there are so many, or the basis is complete; how many were taken."""
@@ -98,11 +108,23 @@ class LanczosBasis:
             self.extend(product)
         return len(self) - before
 
-    def _norm(self, image: np.ndarray) -> float:
-        left = self.slices.norm(image.astype(float, copy=False))
+    def _solved(self, image: np.ndarray) -> tuple[float, np.ndarray]:
+        """Norm of B^-1 r in the inner product of B, and B^-1 r."""
+        vector, double = image, image.astype(float, copy=False)
+        if self._solve is None:
+            left = self.slices.norm(double)
+        else:
+            vector = self._solve(double)
+            left = float(np.sqrt(max(0.0, self.slices.dot(double, vector))))
         if not np.isfinite(left):
             raise NumericalError("a Hessian product is not finite")
-        return left
+        return left, vector
+
+    def _append(self, image: np.ndarray, length: float, vector: np.ndarray) -> None:
+        """Take in a vector and its image under B, both divided by its length."""
+        self._store.append(vector / length)
+        if self._images is not self._store:
+            self._images.append(image / length)
 
     def _drifts(self, along: np.ndarray, left: float) -> bool:
         """Whether the bound on the inner products of the next vector is too large; moves it."""
@@ -145,7 +167,13 @@ class LanczosBasis:
     def _refuse_asymmetry(self, coefficients: np.ndarray, k: int) -> None:
         expected = np.zeros(k)
         expected[k - 1] = self.off_diagonal[k - 1]
-        refuse_asymmetry(float(np.linalg.norm(coefficients[:k] - expected)) / (self._scale or 1.0))
+        asymmetry = float(np.linalg.norm(coefficients[:k] - expected)) / (self._scale or 1.0)
+        if self._solve is not None and asymmetry > ASYMMETRY:
+            raise InputError(
+                "a basis in the metric of a preconditioner needs solves that are linear and exact "
+                f"(relative asymmetry {asymmetry:.1e}); use another, or none"
+            )
+        refuse_asymmetry(asymmetry)
 
 
 def lowest_curvature(

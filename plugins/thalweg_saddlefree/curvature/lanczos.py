@@ -27,6 +27,7 @@ from thalweg_saddlefree.curvature.absolute import (
     refuse_singular,
 )
 from thalweg_saddlefree.curvature.basis import LanczosBasis
+from thalweg_saddlefree.curvature.operator import Product
 
 #: Factor of the extrapolated error, for convergence that slows down.
 SAFETY = 1.5
@@ -40,15 +41,19 @@ class LanczosAbsolute(AbsoluteSolver):
     """Steps for every damping from one Lanczos basis, which is stored in ``dtype``.
 
     Also stops when a Lanczos step lowers the quadratic model by less than the part ``progress``,
-    the rule of Hessian-free optimization (Martens 2010, section 4.4); 0 for never.
+    the rule of Hessian-free optimization (Martens 2010, section 4.4); 0 for never.  With ``solve``,
+    the solution of B v = r, |H| is that in the metric of B: with A = B^-1 H, self-adjoint there,
+    the step is ``-(A^2 + lam^2 I)^(-1/2) B^-1 g``.
     """
 
     progress: float = 0.0
     dtype: np.dtype[Any] | None = None
+    solve: Product | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.basis = LanczosBasis(self.slices, self.gradient, self.dtype)
+        self.basis = LanczosBasis(self.slices, self.gradient, self.dtype, self.solve)
+        self.gradient_norm = self.basis.start_norm
         self._coordinates_of: dict[tuple[float, int, bool], np.ndarray] = {}
 
     def largest(self) -> float:

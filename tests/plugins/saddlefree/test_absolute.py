@@ -39,6 +39,25 @@ def test_every_way_agrees_with_a_dense_eigendecomposition(way, damping):
     assert found.model.change == pytest.approx(change, rel=1e-4)
 
 
+def test_a_preconditioner_is_the_metric_of_the_absolute_value():
+    matrix, _, vectors = indefinite(60, 10)
+    metric = vectors @ np.diag(np.geomspace(1, 30, 60)) @ vectors.T + np.diag(np.arange(1, 61))
+    gradient = np.random.default_rng(1).standard_normal(60)
+    low = np.linalg.cholesky(metric)
+    scaled = np.linalg.solve(low, np.linalg.solve(low, matrix).T)
+    values, vectors = np.linalg.eigh(scaled)
+    parts = vectors.T @ np.linalg.solve(low, gradient) / np.hypot(values, 0.02)
+    wanted = -np.linalg.solve(low.T, vectors @ parts)
+    given = Slices(MPI.COMM_SELF, 60), lambda v: matrix @ v, gradient, 1e-9
+    found = LanczosAbsolute(*given, solve=lambda r: np.linalg.solve(metric, r)).direction(0.02)
+    assert relative(found.step, wanted) < 1e-7
+    assert found.model.slope == pytest.approx(gradient @ wanted, rel=1e-8)
+    assert found.model.curvature == pytest.approx(wanted @ matrix @ wanted, rel=1e-6, abs=1e-9)
+    loose = LanczosAbsolute(*given, solve=lambda r: np.linalg.solve(metric, r) + 1e-2 * abs(r))
+    with pytest.raises(InputError, match="linear and exact"):
+        loose.direction(0.02)
+
+
 def test_lanczos_needs_at_most_130_products_where_the_equation_needs_thousands():
     values = np.geomspace(0.1, 1.0, 2000)
     values[np.random.default_rng(2).permutation(2000)[:600]] *= -1

@@ -14,6 +14,8 @@ from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Layout, sum_over_ranks
 from thalweg.result import Status
 from thalweg.testing import check_solver
+from thalweg_embedding.objectives import symmetric_sne
+from thalweg_embedding.preconditioners.spectral import SpectralDirection
 from thalweg_saddlefree.curvature_choice import gains_after, in_order_of_gain
 from thalweg_saddlefree.functions import build
 from thalweg_saddlefree.hessian_free import HessianFree
@@ -207,3 +209,17 @@ def test_a_kind_of_products_that_rested_long_enough_is_tried_again():
         gains = gains_after(gains, "hessian", before=4.0, after=2.0, products=1)
     assert in_order_of_gain(kinds, gains)[0] == "gauss-newton"
     assert in_order_of_gain(kinds, {"hessian": 9.0})[0] == "gauss-newton"
+
+
+def test_only_lanczos_takes_a_preconditioner_and_none_is_chosen_by_default():
+    data = Dataset.from_array(load_digits().data[:40])
+    objective = symmetric_sne(data, MPI.COMM_SELF, perplexity=5.0, init="random", init_scale=0.1)
+    runs = [
+        thalweg.minimize(objective, solver="saddle-free", iterations=4, **options)
+        for options in ({}, {"preconditioner": "identity"}, {"preconditioner": "spectral"})
+    ]
+    np.testing.assert_array_equal(runs[0].x, runs[1].x)
+    assert runs[2].objective < runs[2].trace["objective"][0]
+    assert not np.array_equal(runs[2].x, runs[0].x)
+    with pytest.raises(InputError, match="method = 'ode' takes no preconditioner"):
+        SaddleFree(method="ode", preconditioner=SpectralDirection())
