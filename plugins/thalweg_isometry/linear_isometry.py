@@ -205,7 +205,9 @@ class LinearIsometry(  # type: ignore[misc]
         if self.secants == "within-class" and pairs is None and not isinstance(X, Dataset):
             if y is None:
                 raise InputError("secants within a class need classes; give y")
-            classes = np.asarray(np.unique(np.asarray(y), return_inverse=True)[1])
+            values, classes = np.unique(np.asarray(y), return_inverse=True)
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                raise InputError("a class in y is not finite; leave out rows without one")
         if not sparse:
             dataset = X if isinstance(X, Dataset) else Dataset.from_array(X, classes)
             if pairs is None:

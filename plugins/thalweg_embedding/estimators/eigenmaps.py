@@ -47,7 +47,7 @@ class EigenvectorEstimator(MapTransformer):
     embedding_ : ndarray of float64, shape (n_samples, n_components)
     eigenvalues_ : ndarray of float64, shape (n_components,)
     objective_ : float
-        Sum of the eigenvalues.
+        Twice the sum of the eigenvalues.
     n_iter_, n_features_in_ : int
 
     Examples

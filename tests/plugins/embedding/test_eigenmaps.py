@@ -272,3 +272,10 @@ def test_the_first_of_the_largest_entries_of_a_column_is_positive(comm):
     )
     expected = columns * [-1.0, 1.0, 1.0, -1.0]
     np.testing.assert_array_equal(signed(layout, layout.local(columns)), layout.local(expected))
+
+
+def test_the_objective_is_twice_the_sum_of_the_eigenvalues():
+    rows = np.random.default_rng(0).normal(size=(60, 4))
+    for estimator in (LaplacianEigenmaps, LocallyLinearEmbedding):
+        model = estimator(n_neighbors=10).fit(rows)
+        assert model.objective_ == pytest.approx(2.0 * model.eigenvalues_.sum(), rel=1e-6)

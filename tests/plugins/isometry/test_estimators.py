@@ -282,3 +282,9 @@ def test_only_given_pairs_are_kept(digits):
     with pytest.raises(InputError, match="no two of the points that are paired differ"):
         NearIsometricEmbedding().fit(digits[:40], pairs=[[3, 3]])
     assert np.abs(changes(digits, pairs, fitted.components_)).max() <= 0.2
+
+
+def test_classes_that_are_no_numbers_are_refused():
+    rows = np.random.default_rng(0).normal(size=(6, 3))
+    with pytest.raises(InputError, match="class in y is not finite"):
+        NearIsometricEmbedding(secants="within-class").fit(rows, [0, 0, 1, 1, np.nan, np.nan])

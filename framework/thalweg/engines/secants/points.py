@@ -109,16 +109,11 @@ class SparseRows:
         Raises
         ------
         InputError
-            Entries that are not real and finite.
+            Entries that are not real and finite, or that float64 rounds.
         """
         with raise_on_all_ranks(layout.comm):
-            if matrix.dtype.kind not in "fiub":
-                raise InputError(f"the points hold {matrix.dtype}, not real numbers")
-            rows = scipy.sparse.csr_matrix(matrix, dtype=float, copy=True)
-            if not np.isfinite(rows.data).all():
-                raise InputError(
-                    "the points hold a number that is not finite; remove NaN and infinity"
-                )
+            rows = scipy.sparse.csr_matrix(matrix, copy=True)
+            rows.data = exact_points(rows.data[None])[0].astype(float)
             rows.sum_duplicates()
             rows.eliminate_zeros()
         counts = np.diff(rows.indptr)

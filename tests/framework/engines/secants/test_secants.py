@@ -274,3 +274,9 @@ def test_a_rank_keeps_no_more_than_twice_its_share_but_always_the_worst(comm, mo
     assert len(scan.pairs) == (60 if comm.size == 1 else 2 * 60 // comm.size + 4)
     order = np.lexsort((j, i, -np.abs(mapped - 1.0)))[: len(scan.pairs)]
     np.testing.assert_array_equal(scan.pairs, np.stack([i, j], axis=1)[order])
+
+
+def test_integers_that_float64_rounds_are_refused_in_sparse_points_too():
+    points = scipy.sparse.csr_matrix(np.array([[2**60, 1], [2**60 + 1, 1]]))
+    with pytest.raises(InputError, match="cannot hold without loss"):
+        SecantSet(points, Layout(MPI.COMM_SELF, 2, 2))
