@@ -168,8 +168,8 @@ class HingeSearch(SecantSearch[HingeState]):
         with_margin = state.margin_evaluations + done.evaluations
         ran_out = with_margin >= most
         met = done.measure <= (goal if done.met else delta)
-        first = state.stage == 0
-        over = done.stalled or ran_out or (first and self.out_of_reach(state, most))
+        far = state.stage == 0 and agreed(active.comm, state.attempt.out_of_reach(most))
+        over = done.stalled or ran_out or far
         stage, failed = state.stage, False
         if over and not met:
             stage, with_margin, in_round = stage + 1, 0, 0

@@ -60,58 +60,38 @@ class NearIsometry(Objective, SecantConstraints):
 
     def __init__(self, secants: SecantSet, delta: float | None, rank: int | None) -> None:
         check_targets(secants.dimension, delta, rank)
-        self._secants = secants
-        self._delta = delta
-        self._rank = rank
+        self.secants = secants
+        self.wanted_delta = delta
+        self.wanted_rank = rank
         self._certificate: tuple[bytes, Certificate] | None = None
         rows = rank if rank is not None else min(secants.dimension, MAX_ROWS)
         super().__init__(secants.comm, Layout(MPI.COMM_SELF, rows, secants.dimension))
 
-    @property
-    def points(self) -> np.ndarray:
-        points = self._secants.points
-        return points if isinstance(points, np.ndarray) else points[:]
-
-    @property
-    def secants(self) -> SecantSet:
-        return self._secants
-
-    @property
-    def wanted_delta(self) -> float | None:
-        return self._delta
-
-    @property
-    def wanted_rank(self) -> int | None:
-        return self._rank
-
     def initial_point(self, seed: int) -> Array:
         """The leading principal directions; the seed has no part in it."""
         rows = np.zeros(self.layout.shape)
-        leading = self._secants.directions[: self.layout.rows]
+        leading = self.secants.directions[: self.layout.rows]
         rows[: len(leading)] = leading
         return rows
 
     def value(self, x: Array) -> float:
         """f at ``x``, over all secants."""
-        if self._secants.listed:
-            return hinge_value(self._listed, x, self._delta or 0.0)
-        return self._evaluate(x)[0]
+        if self.secants.listed:
+            return hinge_value(self._listed, x, self.wanted_delta or 0.0)
+        return self.value_and_gradient(x)[0]
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         """f and its gradient at ``x``, over all secants."""
-        return self._evaluate(x)
+        secants, theta = self.secants, self.wanted_delta or 0.0
+        if secants.listed:
+            return hinge(self._listed, x, theta)[:2]
+        points = secants.points[:].astype(float) - secants.mean
+        total, gradient = self._over_tiles(points, points @ x.T, theta)
+        return float(sum_over_ranks(self.comm, total)), sum_large(self.comm, gradient)
 
     @cached_property
     def _listed(self) -> ActiveSecants:
-        return ActiveSecants.listed(self._secants)
-
-    def _evaluate(self, psi: Array) -> tuple[float, Array]:
-        secants, theta = self._secants, self._delta or 0.0
-        if secants.listed:
-            return hinge(self._listed, psi, theta)[:2]
-        points = secants.points[:].astype(float) - secants.mean
-        total, gradient = self._over_tiles(points, points @ psi.T, theta)
-        return float(sum_over_ranks(self.comm, total)), sum_large(self.comm, gradient)
+        return ActiveSecants.listed(self.secants)
 
     def _over_tiles(
         self, points: np.ndarray, images: np.ndarray, theta: float
@@ -121,7 +101,7 @@ class NearIsometry(Objective, SecantConstraints):
         sizes = np.einsum("ij,ij->i", images, images)
         product = np.zeros_like(images)
         total = 0.0
-        tiles = secant_tiles(self._secants, points, images, sizes)
+        tiles = secant_tiles(self.secants, points, images, sizes)
         for rows, are_secants, lengths, _, other_images, other_sizes in tiles:
             mapped = sizes[rows, None] + other_sizes
             mapped -= 2.0 * images[rows] @ other_images.T
@@ -137,7 +117,7 @@ class NearIsometry(Objective, SecantConstraints):
         psi = self.solution(x)
         key = psi.tobytes()
         if self._certificate is None or self._certificate[0] != key:
-            self._certificate = (key, certify(self._secants, psi))
+            self._certificate = (key, certify(self.secants, psi))
         return self._certificate[1]
 
     def metrics(self, x: Array) -> Mapping[str, Any]:

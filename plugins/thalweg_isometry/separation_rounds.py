@@ -8,7 +8,7 @@ import numpy as np
 
 from thalweg.engines.secants import Scan
 from thalweg.interfaces import Solver
-from thalweg.parallel import RowRoutes, agreed, any_over_ranks, sum_over_ranks
+from thalweg.parallel import RowRoutes, any_over_ranks, sum_over_ranks
 from thalweg.plugins import Help
 from thalweg_isometry.active import holders
 from thalweg_isometry.cutting_planes import MIN_CUTS, Progress
@@ -131,10 +131,6 @@ class SeparationRounds(Solver[S], Generic[S]):
             excesses=(*attempt.excesses, state.active_delta - attempt.delta),
             excesses_at=(*attempt.excesses_at, attempt.iterations),
         )
-
-    def out_of_reach(self, state: S, iterations: int) -> bool:
-        """See :meth:`Attempt.out_of_reach`.  Collective."""
-        return agreed(state.secants.comm, state.attempt.out_of_reach(iterations))
 
     def add(self, state: S, pairs: np.ndarray, lengths: np.ndarray) -> S:
         """Make these secants, some from each rank, cuts if they are not."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +20,12 @@ class SecantConstraints(Capability):
 
     Attributes
     ----------
+    secants
+        The oracle that finds the secants whose length changes most.
+    wanted_delta
+        Largest relative change of a squared length that is allowed; None to minimize it.
+    wanted_rank
+        Rank of Psi; None to minimize it.
     cuts
         Pairs of points, global numbers, shape ``(m, 2)``, that a solver works on from the
         start, some from each rank; None: none.
@@ -29,25 +34,8 @@ class SecantConstraints(Capability):
     """
 
     phrase = "secant set"
+    secants: SecantSet
+    wanted_delta: float | None
+    wanted_rank: int | None
     cuts: np.ndarray | None = None
     last_cuts: np.ndarray | None = None
-
-    @property
-    @abstractmethod
-    def points(self) -> np.ndarray:
-        """This rank's points, shape ``(n_local, dimension)``."""
-
-    @property
-    @abstractmethod
-    def secants(self) -> SecantSet:
-        """The oracle that finds the secants whose length changes most."""
-
-    @property
-    @abstractmethod
-    def wanted_delta(self) -> float | None:
-        """Largest relative change of a squared length that is allowed; None to minimize it."""
-
-    @property
-    @abstractmethod
-    def wanted_rank(self) -> int | None:
-        """Rank of Psi; None to minimize it."""
