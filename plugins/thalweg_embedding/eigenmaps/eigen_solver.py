@@ -1,8 +1,9 @@
 """The solver ``eigen``: the eigenvectors of smallest eigenvalues, in one step."""
 
+import functools
 import importlib.util
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -47,10 +48,9 @@ class Eigen(Solver[EigenState]):
     Attributes
     ----------
     method
-        ``"slepc"``: Krylov-Schur over the ranks, the matrix factored on one; ``"arpack"``: the
-        same on rank 0; ``"lobpcg"``: SciPy's block method on rank 0, nothing factored;
-        ``"dense"``: LAPACK on rank 0; ``"auto"``: dense up to 1,500 rows, then SLEPc where it
-        is installed, else ARPACK.
+        On rank 0, ``"slepc"`` and ``"arpack"``: Krylov methods with a factored matrix;
+        ``"lobpcg"``: SciPy's block method, nothing factored; ``"dense"``: LAPACK; ``"auto"``:
+        dense up to 1,500 rows, then SLEPc where it is installed, else ARPACK.
     tolerance
         Largest residual |Av - lambda v| relative to the eigenvalue lambda.  What rounding
         leaves, N eps ||A||_inf for N rows, is allowed on top.  The run ends as
@@ -78,8 +78,7 @@ class Eigen(Solver[EigenState]):
                 f"a map of {layout.rows} points by eigenvectors has at most {layout.rows - 1} "
                 f"dimensions, not {dimensions}"
             )
-        solve = self._by_slepc if self._method(layout.rows) == "slepc" else self._on_root
-        vectors = solve(objective, dimensions)
+        vectors = self._on_root(objective, dimensions)
         value, gradient = objective.value_and_gradient(vectors)
         values, residuals = objective.residuals(vectors)
         norm = _norm(objective)
@@ -123,75 +122,24 @@ class Eigen(Solver[EigenState]):
             return self.method
         return "dense" if rows <= DENSE_ROWS else "slepc" if has_slepc else "arpack"
 
-    def _by_slepc(self, objective: Any, dimensions: int) -> np.ndarray:
-        from thalweg.parallel import PETSc, options_prefix, temporary_options, vec_over
-        from thalweg.parallel.petsc import slepc
-
-        SLEPc, layout = slepc(), objective.layout
-        size = (layout.local_rows, layout.rows)
-        local = objective.matrix.tocsr().sorted_indices()
-        integer = PETSc.IntType
-        csr = (local.indptr.astype(integer), local.indices.astype(integer), local.data)
-        matrix = PETSc.Mat().createAIJ(size=(size, size), csr=csr, comm=layout.comm)
-        shift = SHIFT * _mean_diagonal(objective)
-        single = layout.with_columns(1)
-        entries = np.empty(single.shape)
-        vector = vec_over(single, entries)
-        prefix = options_prefix("eigen")
-        solver = SLEPc.EPS().create(layout.comm)
-        try:
-            solver.setOptionsPrefix(prefix)
-            solver.setOperators(matrix)
-            solver.setProblemType(SLEPc.EPS.ProblemType.HEP)
-            solver.setDimensions(dimensions + 1)
-            solver.setTolerances(SHARE * self.tolerance, 500)
-            solver.setTarget(-shift)
-            solver.setWhichEigenpairs(SLEPc.EPS.Which.TARGET_MAGNITUDE)
-            package = "mumps" if PETSc.Sys.hasExternalPackage("mumps") else "petsc"
-            # Factored on one rank: on several, MUMPS adds in the order in which messages come,
-            # and no two runs would give the same bits.
-            factor = {
-                "st_type": "sinvert",
-                "st_ksp_type": "preonly",
-                "st_pc_type": "telescope",
-                "st_pc_telescope_reduction_factor": layout.comm.size,
-                "st_telescope_ksp_type": "preonly",
-                "st_telescope_pc_type": "cholesky",
-                "st_telescope_pc_factor_mat_solver_type": package,
-            }
-            with temporary_options(prefix, factor):
-                solver.setFromOptions()
-                solver.solve()
-            count = solver.getConverged()
-            if count <= dimensions:
-                raise NumericalError(
-                    f"SLEPc found {count} of {dimensions + 1} eigenvectors; {ADVICE}"
-                )
-            vectors = np.empty((layout.local_rows, count))
-            for i in range(count):
-                solver.getEigenvector(i, vector)
-                vectors[:, i] = entries[:, 0]
-            return self._on_root(objective, dimensions, layout.gather_rows(vectors))
-        finally:
-            solver.destroy()
-            matrix.destroy()
-            vector.destroy()
-
-    def _on_root(
-        self, objective: Any, dimensions: int, vectors: np.ndarray | None = None
-    ) -> np.ndarray:
+    def _on_root(self, objective: Any, dimensions: int) -> np.ndarray:
         layout = objective.layout
         comm = layout.comm
         parts = comm.gather(objective.matrix, root=0)
         null = layout.gather_rows(objective.null_vector)
         shift, norm = SHIFT * _mean_diagonal(objective), _norm(objective)
+        krylov = self._by_arpack
+        if self._method(layout.rows) == "slepc":
+            from thalweg.parallel import options_prefix
+            from thalweg.parallel.petsc import slepc
+
+            # All ranks start SLEPc and count its prefixes, though one solves.
+            krylov = functools.partial(self._by_slepc, slepc(), options_prefix("eigen"))
 
         def solve() -> np.ndarray:
             matrix = scipy.sparse.vstack(parts).tocsc()
-            if vectors is not None:
-                return _away_from(null, matrix, vectors)[:, :dimensions]
             try:
-                return self._alone(matrix, null, shift, norm, dimensions)
+                return self._alone(krylov, matrix, null, shift, norm, dimensions)
             except (scipy.sparse.linalg.ArpackError, ValueError) as error:
                 raise NumericalError(f"no eigenvectors were found: {error}; {ADVICE}") from error
 
@@ -200,6 +148,7 @@ class Eigen(Solver[EigenState]):
 
     def _alone(
         self,
+        krylov: Callable[..., np.ndarray],
         matrix: scipy.sparse.csc_matrix,
         null: np.ndarray,
         shift: float,
@@ -218,17 +167,52 @@ class Eigen(Solver[EigenState]):
             )
         if method == "lobpcg":
             return self._by_lobpcg(matrix, null, shift, norm, dimensions)
-        start = np.random.default_rng(0).standard_normal((rows, dimensions + 2))
-        start -= np.outer(null, null @ start)
-        _, vectors = scipy.sparse.linalg.eigsh(
-            matrix,
-            dimensions + 1,
-            sigma=-shift,
-            which="LM",
-            v0=start[:, 0],
-            tol=SHARE * self.tolerance,
-        )
+        vectors = krylov(matrix, null, shift, dimensions + 1)
         return _away_from(null, matrix, vectors)[:, :dimensions]
+
+    def _by_arpack(self, matrix, null, shift, count):  # type: ignore[no-untyped-def]
+        start = np.random.default_rng(0).standard_normal((matrix.shape[0], count + 1))
+        start -= np.outer(null, null @ start)
+        tolerance = SHARE * self.tolerance
+        return scipy.sparse.linalg.eigsh(
+            matrix, count, sigma=-shift, which="LM", v0=start[:, 0], tol=tolerance
+        )[1]
+
+    def _by_slepc(self, SLEPc, prefix, matrix, null, shift, count):  # type: ignore[no-untyped-def]
+        from thalweg.parallel import PETSc
+
+        local, integer = matrix.tocsr().sorted_indices(), PETSc.IntType
+        csr = (local.indptr.astype(integer), local.indices.astype(integer), local.data)
+        operator = PETSc.Mat().createAIJ(size=matrix.shape, csr=csr, comm=PETSc.COMM_SELF)
+        vector = operator.createVecRight()
+        solver = SLEPc.EPS().create(PETSc.COMM_SELF)
+        try:
+            solver.setOptionsPrefix(prefix)
+            solver.setOperators(operator)
+            solver.setProblemType(SLEPc.EPS.ProblemType.HEP)
+            solver.setDimensions(count)
+            solver.setTolerances(SHARE * self.tolerance, 500)
+            solver.setTarget(-shift)
+            solver.setWhichEigenpairs(SLEPc.EPS.Which.TARGET_MAGNITUDE)
+            solver.getST().setType("sinvert")
+            inverse = solver.getST().getKSP()
+            inverse.setType("preonly")
+            inverse.getPC().setType("cholesky")
+            has_mumps = PETSc.Sys.hasExternalPackage("mumps")
+            inverse.getPC().setFactorSolverType("mumps" if has_mumps else "petsc")
+            solver.solve()
+            converged = solver.getConverged()
+            if converged < count:
+                raise NumericalError(f"SLEPc found {converged} of {count} eigenvectors; {ADVICE}")
+            vectors = np.empty((len(null), converged))
+            for i in range(converged):
+                solver.getEigenvector(i, vector)
+                vectors[:, i] = vector.getArray()
+            return vectors
+        finally:
+            solver.destroy()
+            operator.destroy()
+            vector.destroy()
 
     def _by_lobpcg(self, matrix, null, shift, norm, dimensions):  # type: ignore[no-untyped-def]
         rows = matrix.shape[0]
