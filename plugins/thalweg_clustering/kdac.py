@@ -299,7 +299,7 @@ class KDACObjective(PairSum, Alternation):
         held, scales = self.weights, self.kernel.scales
         blocks, subspace = self.blocks_at(w, None)
         self._use(blocks)
-        value, matrix = agreed(self.comm, self.value_and_matrix_at(w))
+        value, matrix = self.value_and_fixed_point_matrix(w)
         bound = self.kernel.curvature_bound(w, self.weights) if self.bound else float("nan")
         if subspace is None:  # of a supervised task, for its clusters
             subspace = self._leading(w, blocks["degrees"][:, 0])

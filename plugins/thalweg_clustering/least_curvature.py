@@ -34,7 +34,7 @@ def least_curvature(objective: StiefelObjective, w: np.ndarray, phi: np.ndarray)
     vector, done, least = start / np.linalg.norm(start), False, 0.0
     while not done:
         z = agreed(objective.comm, vector).reshape(w.shape)
-        image = across(objective.hessian_product_at(w, z) - z @ multipliers)
+        image = across(objective.hessian_product(w, z) - z @ multipliers)
         basis, images = np.vstack([basis, z.ravel()]), np.vstack([images, image.ravel()])
         values, vectors = np.linalg.eigh(basis @ images.T)
         rest = vectors[:, 0] @ images - values[0] * (vectors[:, 0] @ basis)

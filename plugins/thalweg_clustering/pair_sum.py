@@ -58,38 +58,6 @@ class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
             )
         return w
 
-    # -- for subclasses --------------------------------------------------------------------
-
-    def value_at(self, w: np.ndarray) -> float:
-        """F at W of shape ``(d, q)``."""
-        raise NotImplementedError
-
-    def value_and_gradient_at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """F and Phi(W) W."""
-        raise NotImplementedError
-
-    def value_and_matrix_at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """F and Phi(W)."""
-        raise NotImplementedError
-
-    def hessian_product_at(self, w: np.ndarray, direction: np.ndarray) -> np.ndarray:
-        """Derivative of Phi(W) W along a direction."""
-        raise NotImplementedError
-
-    # -- the interface ---------------------------------------------------------------------
-
-    def value(self, x: Array) -> float:
-        return agreed(self.comm, self.value_at(self.matrix(x)))
-
-    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
-        return agreed(self.comm, self.value_and_gradient_at(self.matrix(x)))
-
-    def value_and_fixed_point_matrix(self, x: Array) -> tuple[float, np.ndarray]:
-        return agreed(self.comm, self.value_and_matrix_at(self.matrix(x)))
-
-    def hessian_product(self, x: Array, direction: Array) -> Array:
-        return agreed(self.comm, self.hessian_product_at(self.matrix(x), direction))
-
 
 class PairSum(StiefelObjective):
     """The sum over all pairs of rows, gamma of low rank, and over single pairs ("links").
@@ -118,20 +86,25 @@ class PairSum(StiefelObjective):
         self.weights = weights
         self.links = links or LinkSum.none(kernel)
 
-    def value_at(self, w: np.ndarray) -> float:
-        return self.kernel.value(w, self.weights) + self.links.value(w)
+    def value(self, x: Array) -> float:
+        w = self.matrix(x)
+        return agreed(self.comm, self.kernel.value(w, self.weights) + self.links.value(w))
 
-    def value_and_gradient_at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
+        w = self.matrix(x)
         value, gradient = self.kernel.value_and_gradient(w, self.weights)
-        return value + self.links.value(w), gradient + self.links.matrix(w) @ w
+        outcome = value + self.links.value(w), gradient + self.links.matrix(w) @ w
+        return agreed(self.comm, outcome)
 
-    def value_and_matrix_at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+    def value_and_fixed_point_matrix(self, x: Array) -> tuple[float, np.ndarray]:
+        w = self.matrix(x)
         value, matrix = self.kernel.value_and_matrix(w, self.weights)
-        return value + self.links.value(w), matrix + self.links.matrix(w)
+        return agreed(self.comm, (value + self.links.value(w), matrix + self.links.matrix(w)))
 
-    def hessian_product_at(self, w: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    def hessian_product(self, x: Array, direction: Array) -> Array:
+        w = self.matrix(x)
         product = self.kernel.hessian_product(w, direction, self.weights)
-        return product + self.links.hessian_product(w, direction)
+        return agreed(self.comm, product + self.links.hessian_product(w, direction))
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,21 @@ class StoredDifferences(StiefelObjective):
         squares = np.einsum("mq,mq->m", images, images)
         return self.gamma * np.exp(-squares / (2 * self.sigma**2)), images
 
-    def value_at(self, w: np.ndarray) -> float:
+    def value(self, x: np.ndarray) -> float:
         """F at W."""
-        return -float(self._terms(w)[0].sum())
+        return -float(self._terms(self.matrix(x))[0].sum())
 
-    def value_and_gradient_at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+    def value_and_gradient(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """F and Phi(W) W."""
-        terms, images = self._terms(w)
+        terms, images = self._terms(self.matrix(x))
         gradient = self.differences.T @ (terms[:, None] * images)
         return -float(terms.sum()), gradient / self.sigma**2
+
+    def value_and_fixed_point_matrix(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """F and Phi(W)."""
+        terms, _ = self._terms(self.matrix(x))
+        return -float(terms.sum()), (self.differences.T * terms) @ self.differences / self.sigma**2
+
+    def hessian_product(self, x: np.ndarray, direction: np.ndarray) -> np.ndarray:
+        """Not computed: gradient descent needs none."""
+        raise NotImplementedError

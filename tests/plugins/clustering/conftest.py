@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from thalweg import Dataset
-from thalweg.parallel import MPI, sum_large, sum_over_ranks
+from thalweg.parallel import MPI, agreed, sum_large, sum_over_ranks
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.pair_sum import StiefelObjective
 
@@ -60,23 +60,25 @@ class TermSum(StiefelObjective):
         traces = np.einsum("dq,mdq->m", w, images)
         return self.gamma * np.exp(-traces / (2 * self.sigma**2)), images
 
-    def value_at(self, w):
-        return -float(sum_over_ranks(self.comm, float(self._kernels(w)[0].sum())))
+    def value(self, x):
+        kernels, _ = self._kernels(self.matrix(x))
+        return -float(sum_over_ranks(self.comm, float(kernels.sum())))
 
-    def value_and_gradient_at(self, w):
-        value, matrix = self.value_and_matrix_at(w)
-        return value, matrix @ w
+    def value_and_gradient(self, x):
+        value, matrix = self.value_and_fixed_point_matrix(x)
+        return value, matrix @ self.matrix(x)
 
-    def value_and_matrix_at(self, w):
-        matrix = np.einsum("m,mde->de", self._kernels(w)[0], self.matrices) / self.sigma**2
-        return self.value_at(w), sum_large(self.comm, matrix)
+    def value_and_fixed_point_matrix(self, x):
+        kernels, _ = self._kernels(self.matrix(x))
+        matrix = np.einsum("m,mde->de", kernels, self.matrices) / self.sigma**2
+        return self.value(x), agreed(self.comm, sum_large(self.comm, matrix))
 
-    def hessian_product_at(self, w, direction):
-        kernels, images = self._kernels(w)
+    def hessian_product(self, x, direction):
+        kernels, images = self._kernels(self.matrix(x))
         slopes = kernels * np.einsum("mdq,dq->m", images, direction) / self.sigma**2
         product = np.einsum("m,mdq->dq", kernels, self.matrices @ direction)
         product -= np.einsum("m,mdq->dq", slopes, images)
-        return sum_large(self.comm, product) / self.sigma**2
+        return agreed(self.comm, sum_large(self.comm, product) / self.sigma**2)
 
 
 @pytest.fixture

@@ -151,7 +151,7 @@ def test_features_approach_the_exact_kernel(approximation, views, make):
     many = make(MPI.COMM_SELF, points, given, 2, 1.0, 0.5, **options)
     w = exact.initial_point(0)
     weights = exact.weights
-    assert many.kernel.value(w, weights) == pytest.approx(exact.value_at(w), rel=1e-2)
+    assert many.kernel.value(w, weights) == pytest.approx(exact.value(w), rel=1e-2)
     np.testing.assert_allclose(many.kernel.row_sums(w), exact.kernel.row_sums(w), rtol=1e-2)
     phi = exact.fixed_point_matrix(w)
     found = many.kernel.value_and_matrix(w, weights)[1]
@@ -200,8 +200,8 @@ def test_every_solver_solves_every_kernel_and_task(kernel, views, make):
         result = thalweg.minimize(objective, x0=x, solver=solver, iterations=150)
         w = result.x
         np.testing.assert_allclose(w.T @ w, np.eye(2), atol=1e-9)
-        value, gradient = objective.value_and_gradient_at(w)
+        value, gradient = objective.value_and_gradient(w)
         assert value <= start + 1e-12 * abs(start), (task, solver)
         rest = gradient - w @ (w.T @ gradient)
-        scale = np.linalg.norm(objective.value_and_matrix_at(w)[1])
+        scale = np.linalg.norm(objective.value_and_fixed_point_matrix(w)[1])
         assert np.linalg.norm(rest) <= 0.1 * scale, (task, solver)

@@ -39,7 +39,7 @@ def test_general_form_ends_at_a_stationary_point(name, sign, cycling_terms):
     state, _ = _steps(SOLVERS[name], objective)
     w = state.x
     np.testing.assert_allclose(w.T @ w, np.eye(2), atol=1e-12)
-    value, slope = objective.value_and_gradient_at(w)
+    value, slope = objective.value_and_gradient(w)
     residual = slope - w @ (w.T @ slope)
     assert np.linalg.norm(residual) <= 1e-3 * np.linalg.norm(slope)
     assert state.value == pytest.approx(value)
