@@ -156,25 +156,25 @@ class PairwiseEmbedding(
         return self.start.rows(seed)
 
     def value(self, x: Array) -> float:
-        attracted = self.attraction.total(x)
-        repelled, _, _, _ = self._repelled(x, False)
-        value = self.constant + attracted + self._lambda * repelled
-        if (term := self._density_term()) is not None:
-            value -= self._density_weight * term.total(x)
-        self._last = value, attracted, repelled
-        return value
+        attracted, repelled = self.attraction.total(x), self._repelled(x, False)[0]
+        term = self._density_term()
+        return self._summed(attracted, repelled, 0.0 if term is None else term.total(x))
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         attracted, gradient = self.attraction.total_and_slopes(x)
         repelled, factor, _, slopes = self._repelled(x, True)
         gradient += self._lambda * factor * slopes
-        value = self.constant + attracted + self._lambda * repelled
+        correlation = 0.0
         if (term := self._density_term()) is not None:
             correlation, slopes = term.total_and_slopes(x)
-            value -= self._density_weight * correlation
             gradient -= self._density_weight * slopes
+        return self._summed(attracted, repelled, correlation), 4.0 * gradient
+
+    def _summed(self, attracted: float, repelled: float, correlation: float) -> float:
+        value = self.constant + attracted + self._lambda * repelled
+        value -= self._density_weight * correlation
         self._last = value, attracted, repelled
-        return value, 4.0 * gradient
+        return value
 
     def _repelled(self, x: Array, slopes: bool) -> tuple[float, float, float, Array]:
         """E-, the factor c of its derivatives (1/Z or 1), the shift they have, and the slopes."""

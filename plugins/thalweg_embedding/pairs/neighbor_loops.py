@@ -37,9 +37,9 @@ def first_order(rows, points, starts, neighbors, weights, shift, totals, slopes)
     """
     d = rows.shape[1]
     for n in prange(rows.shape[0]):
-        difference = np.empty((d, TILE))
-        value = np.empty(TILE)
-        slope = np.empty(TILE)
+        difference = np.empty((d, TILE), rows.dtype)
+        value = np.empty(TILE, rows.dtype)
+        slope = np.empty(TILE, rows.dtype)
         total = 0.0
         if slopes.size > 0:
             for i in range(d):
@@ -68,38 +68,11 @@ def first_order(rows, points, starts, neighbors, weights, shift, totals, slopes)
         totals[n] = total
 
 
-def single(d):
-    """Stand-in for the pair function in single precision."""
-    return d, np.float32(1.0), np.float32(0.0)
-
-
-def first_order_single(points, starts, neighbors, weights, totals, slopes):
-    """The same in single precision for maps of two dimensions, whose points are the columns.
-
-    A row is summed in single precision, and rows in double.
-    """
-    zero = np.float32(0.0)
-    for n in prange(totals.size):
-        total, slope_x, slope_y = zero, zero, zero
-        x, y = points[0, n], points[1, n]
-        for e in range(starts[n], starts[n + 1]):
-            u = x - points[0, neighbors[e]]
-            v = y - points[1, neighbors[e]]
-            value, slope, _ = single(u * u + v * v)
-            total += weights[e] * value
-            slope *= weights[e]
-            slope_x += slope * u
-            slope_y += slope * v
-        totals[n] = total
-        if slopes.size > 0:
-            slopes[n, 0] = slope_x
-            slopes[n, 1] = slope_y
-
-
 def first_order_once(points, starts, neighbors, weights, parts, totals, out):
-    """The same where each edge of a symmetric graph is stored in one direction.
+    """The same in two dimensions and single precision, each edge stored in one direction.
 
-    Half as much is read, which takes most of the time.  A part of the rows, from ``parts[i]`` on,
+    A row is summed in single precision, and rows in double; the points are the columns.  Half as
+    much is read, which takes most of the time.  A part of the rows, from ``parts[i]`` on,
     adds up both ends' slopes in ``out[i]``, unless that is empty.
     """
     zero = np.float32(0.0)
@@ -115,7 +88,7 @@ def first_order_once(points, starts, neighbors, weights, parts, totals, out):
                 for t in range(width):
                     u = x - points[0, neighbors[low + t]]
                     v = y - points[1, neighbors[low + t]]
-                    value, slope, _ = single(u * u + v * v)
+                    value, slope, _ = pair(u * u + v * v)
                     total += weights[low + t] * value
                     slope *= weights[low + t]
                     u *= slope

@@ -103,14 +103,14 @@ class NeighborPairs(PairSum):
         points = np.empty((2, count + len(self._exchange.plan.ghosts)), np.float32)
         points[:, :count] = here.T
         out = np.empty((PARTS if slopes.size else 0, len(totals), 2), np.float32)
-        run = specialize(neighbor_loops.first_order_once, self._single, "single")
+        run = specialize(neighbor_loops.first_order_once, self._single)
         run(points, *graph, parts, totals, out)
         slopes[...] = 0.0
         points[:, count:] = end().T
         if others is not None:
             totals_abroad = np.empty_like(totals)
-            run = specialize(neighbor_loops.first_order_single, self._single, "single")
-            run(points, *others, totals_abroad, slopes)
+            run = specialize(neighbor_loops.first_order, self._single)
+            run(here, points, *others, 0.0, totals_abroad, slopes)
             totals += totals_abroad
         if slopes.size:
             neighbor_loops.add_parts(parts, out, slopes)
