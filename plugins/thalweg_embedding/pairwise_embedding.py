@@ -29,7 +29,7 @@ from thalweg_embedding.pairs.pair_sum import PairSum
 from thalweg_embedding.pairs.pointwise import PointwiseLogarithms
 from thalweg_embedding.preconditioners.diagonal import PartialHessianDiagonal
 from thalweg_embedding.preconditioners.partial_hessian import RepulsiveBlocks
-from thalweg_embedding.relocation import Relocation, RowMatrix
+from thalweg_embedding.relocation import Relocation, RowMatrix, row_sums
 from thalweg_embedding.start import Start
 
 #: Below this the sum of an exponential repulsion is computed again, shifted.
@@ -256,9 +256,7 @@ class PairwiseEmbedding(
 
     def attractive_degrees(self) -> np.ndarray:
         """Row sums of :meth:`attractive_weights`, shape (local_rows,)."""
-        sums = np.asarray(self.weights.sum(axis=1)).ravel()
-        sums = sums if self.places is None else self.places.backward(sums)
-        return sums * self.attraction.function(0.0)[1]
+        return row_sums(self.weights, self.places) * self.attraction.function(0.0)[1]
 
     @property
     def homotopy_parameter(self) -> float:

@@ -126,3 +126,9 @@ def placed_weights(
     """
     own: Any = getattr(objective, "placed_weights", None)
     return (objective.attractive_weights(x), None) if own is None else own(x)
+
+
+def row_sums(weights: Any, places: Relocation | None) -> np.ndarray:
+    """Sums of placed weights, for this rank's rows of the variable.  Collective."""
+    sums = np.asarray(weights.sum(axis=1), dtype=float).ravel()
+    return sums if places is None else places.backward(sums)

@@ -9,17 +9,10 @@ from thalweg.engines.hessian import HessianDiagonal
 from thalweg.engines.laplacian import AttractiveLaplacian
 from thalweg.interfaces import Capability, Objective, Preconditioner
 from thalweg.parallel import Array, Layout, sum_over_ranks
-from thalweg_embedding.relocation import placed_weights
+from thalweg_embedding.relocation import placed_weights, row_sums
 
 #: A degree is at least this share of the mean: a point without neighbors moves like the others.
 SMALLEST_SHARE = 1e-3
-
-
-def attractive_degrees(objective: AttractiveLaplacian, layout: Layout, x: Array) -> np.ndarray:
-    """Row sums of the attractive weights, shape (local_rows,), all positive.  Collective."""
-    weights, places = placed_weights(objective, x)
-    degrees = np.asarray(weights.sum(axis=1), dtype=float).ravel()
-    return floored(layout, degrees if places is None else places.backward(degrees))
 
 
 def floored(layout: Layout, numbers: np.ndarray) -> np.ndarray:
@@ -62,7 +55,7 @@ class FixedPoint(Preconditioner):
 
     def _take(self, x: Array) -> None:
         objective = self._objective
-        degrees = attractive_degrees(objective, objective.layout, x)
+        degrees = floored(objective.layout, row_sums(*placed_weights(objective, x)))
         self._inverse = 1.0 / (objective.attraction_scale * degrees[:, None])
 
     def apply(self, residual: Array) -> Array:

@@ -13,7 +13,7 @@ from thalweg.numerics import conjugate_gradients
 from thalweg.parallel import Array, Layout
 from thalweg.plugins import Help
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
-from thalweg_embedding.relocation import RowMatrix, placed_weights
+from thalweg_embedding.relocation import RowMatrix, placed_weights, row_sums
 
 
 class RepulsiveBlocks(Capability):
@@ -110,8 +110,7 @@ class PartialHessian(Preconditioner):
 
     def _take_weights(self, x: Array) -> None:
         weights, places = placed_weights(self._objective, x)
-        degrees = np.asarray(weights.sum(axis=1), dtype=float).reshape(-1, 1)
-        self._degrees = degrees if places is None else places.backward(degrees)
+        self._degrees = row_sums(weights, places)[:, None]
         self._weights = RowMatrix(self._layout, weights, places)
 
     def _product(self, direction: Array) -> Array:
