@@ -102,13 +102,19 @@ class KDACOptions:
         Help("up to this many rows the kernel matrix is kept in memory", unit="rows", minimum=0),
     ] = STORED_ROWS
     other_labels: Annotated[
-        list[str] | None, Help("files of further labelings, to differ from or to reproduce")
+        list[str] | None,
+        Help("files of further labelings, to differ from or to reproduce", is_file=True),
     ] = None
     links: Annotated[
         str | None,
-        Help("file of lines 'row, row, weight': pairs that should be alike (1) or unlike (-1)"),
+        Help(
+            "file of lines 'row, row, weight': pairs that should be alike (1) or unlike (-1)",
+            is_file=True,
+        ),
     ] = None
-    truth: Annotated[str | None, Help("file of labels to compare the result with")] = None
+    truth: Annotated[
+        str | None, Help("file of labels to compare the result with", is_file=True)
+    ] = None
     condition: Annotated[
         bool, Help("evaluate the sufficient condition for a local minimum, eq. 10 of Wu et al.")
     ] = True

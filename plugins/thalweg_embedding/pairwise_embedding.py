@@ -337,6 +337,11 @@ class PairwiseEmbedding(
         facts: dict[str, Any] = {}
         if self.density is not None:
             facts["density_correlation"] = self.density.total(x)
+            if self._density_term() is None:
+                self.note(
+                    f"local densities did not count: lambda ended at {self._lambda:g}, below the "
+                    f"objective's own {self._final_lambda:g}"
+                )
         attracted = self.constant + self.attraction.refined_total(x)
         total = self.repulsion.refined_total(x)
         if not self.normalized:

@@ -106,8 +106,8 @@ class Stages:
         return not self.stop.budget(*cast(Any, used), share=EARLY_STAGES).running
 
     def leave(self) -> None:
-        """Give the objective the parameter that it had back, where the run left stages out."""
-        if self.left:
+        """Give the objective the parameter that it had back."""
+        if self.schedule is not None and self._homotopy.homotopy_parameter != self._before:
             self._homotopy.homotopy_parameter = self._before
 
     def shorten(self) -> None:

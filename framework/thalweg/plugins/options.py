@@ -41,6 +41,8 @@ class Limits:
     choices: tuple[Any, ...] | None = None
     #: Whether infinity is refused, as NaN always is.
     finite: bool = True
+    #: Whether it names files, which may lie beside the configuration.
+    is_file: bool = False
 
 
 @dataclass(frozen=True)

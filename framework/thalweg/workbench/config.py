@@ -288,7 +288,9 @@ def _changed(raw: Mapping[str, Any], change: str) -> dict[str, Any]:
 def _resolved(raw: Mapping[str, Any], folder: Path) -> Configuration:
     chosen = _section(raw.get("objective", {}), "objective", {"name": ""})
     spec, _ = plugins().find(ObjectiveSpec, chosen["name"])
-    objective = {"name": chosen["name"], **plugins().options(spec, without_name(chosen))}
+    options = plugins().options(spec, without_name(chosen))
+    files = [option.name for option in spec.declared_options if option.is_file]
+    objective = {"name": chosen["name"], **_with_paths(options, folder, files)}
     data: Section | None = raw.get("data")
     if spec.data == "required" and data is None:
         raise InputError(f"{spec.owner} needs a section [data]")
@@ -325,12 +327,16 @@ def _resolved(raw: Mapping[str, Any], folder: Path) -> Configuration:
 
 def _with_paths(section: Section, folder: Path, keys: Sequence[str]) -> dict[str, Any]:
     """The section with paths beside the configuration file made absolute."""
-    absolute = dict(section)
-    for key in keys:
-        if isinstance(value := section.get(key), str):
-            places = (place for place in (folder / value, Path(value)) if place.exists())
-            absolute[key] = next((str(place.absolute()) for place in places), value)
-    return absolute
+
+    def absolute(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [absolute(entry) for entry in value]
+        if not isinstance(value, str):
+            return value
+        places = (place for place in (folder / value, Path(value)) if place.exists())
+        return next((str(place.absolute()) for place in places), value)
+
+    return {**section, **{key: absolute(section[key]) for key in keys if key in section}}
 
 
 def _method(table: Section, base: Method) -> Method:

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse
 from numba import njit, prange
 
-from thalweg.parallel import Array, Layout, RowExchange, RowPlan, kernel, sum_over_ranks
+from thalweg.parallel import Array, Layout, RowExchange, RowPlan, kernel, sum_large, sum_over_ranks
 from thalweg_embedding.relocation import Relocation
 
 #: Added to squared radii in the map, in map units, and relative to the mean in the data.
@@ -86,10 +86,13 @@ class DensityCorrelation:
         norm = self.layout.norm(direction)
         if norm == 0.0:
             return np.zeros_like(direction)
-        step = (
-            DIFFERENCE * max(self.layout.norm(rows), math.sqrt(EPSILON * self.layout.rows)) / norm
-        )
-        ahead, behind = (self.total_and_slopes(rows + h * direction)[1] for h in (step, -step))
+        # The term does not see where the map lies, and a far point must not widen the step.
+        count, comm = self.layout.rows, self.layout.comm
+        centered = rows - sum_large(comm, rows.sum(axis=0)) / count
+        lengths = np.linalg.norm(centered, axis=1) + math.sqrt(EPSILON)
+        typical = math.exp(sum_over_ranks(comm, float(np.log(lengths).sum())) / count)
+        step = DIFFERENCE * typical * math.sqrt(count) / norm
+        ahead, behind = (self.total_and_slopes(centered + h * direction)[1] for h in (step, -step))
         return (ahead - behind) / (2.0 * step)
 
     def _points(self, rows: Array) -> Array:

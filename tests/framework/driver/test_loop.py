@@ -89,6 +89,11 @@ def test_homotopy_visits_each_value_and_ends_at_the_last(comm, bowl, heavy_ball)
     assert "stopped before the last stage (1 of 3), at lambda = 4 instead" in early.notes[0]
     assert early.stages_left == 2
     assert math.isnan(early.wanted_objective)
+    own = objective.homotopy_parameter
+    thalweg.minimize(
+        objective, solver=heavy_ball(rate=0.03), homotopy=HomotopySchedule((4.0, 2.0)), iterations=9
+    )
+    assert objective.homotopy_parameter == own  # and the next run is one of the same objective
 
 
 @pytest.mark.ranks(1, 2, 3)

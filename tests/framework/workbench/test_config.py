@@ -138,3 +138,19 @@ def test_a_named_pipe_is_refused_and_that_of_the_shell_is_read(tmp_path):
     os.close(writing)
     assert read_configuration(f"/dev/fd/{reading}") == read_configuration(BASE)
     os.close(reading)
+
+
+def test_files_that_an_objective_names_may_lie_beside_the_configuration(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    for folder in ("here", "there"):
+        (tmp_path / folder / "links.csv").write_text("0,1,1\n")
+    (tmp_path / "there" / "c.toml").write_text(
+        '[data]\nname = "iris"\n[objective]\nname = "kdac"\nclusters = 3\n'
+        'links = "links.csv"\nother_labels = ["links.csv", "none.csv"]\n'
+    )
+    monkeypatch.chdir(tmp_path / "here")
+    objective = read_configuration(tmp_path / "there" / "c.toml").objective
+    file = str(tmp_path / "there" / "links.csv")
+    assert objective["links"] == file
+    assert objective["other_labels"] == [file, "none.csv"]

@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 
 import thalweg
 from thalweg.data import Dataset
+from thalweg.driver import HomotopySchedule
 from thalweg.errors import InputError
 from thalweg.parallel import Layout
 from thalweg_embedding import objectives, umap
@@ -212,6 +213,37 @@ def test_a_density_term_raises_the_correlation_and_costs_little_divergence(comm)
     square = Dataset.from_array(np.ones((5, 5)) - np.eye(5))
     with pytest.raises(InputError, match="needs the data"):
         objectives.t_sne(square, comm, affinity="precomputed", density=0.1)
+
+
+@pytest.mark.ranks(1, 2)
+def test_curvature_of_densities_does_not_see_where_the_map_lies(comm):
+    data = digits(comm, 60)
+    objective = objectives.t_sne(data, comm, perplexity=8.0, density=0.5)
+    plain = objectives.t_sne(data, comm, perplexity=8.0)
+    x, v = (objective.layout.random_normal(seed) for seed in (1, 2))
+
+    def product(at):
+        return objective.hessian_product(at, v) - plain.hessian_product(at, v)
+
+    scale = objective.layout.norm(product(x))
+    assert objective.layout.norm(product(x + 1e4) - product(x)) < 1e-4 * scale
+    away = x.copy()
+    if objective.layout.start == 0:
+        away[0] = 1e4
+    step = 1e-5
+    slopes = [
+        objective.value_and_gradient(away + h * v)[1] - plain.value_and_gradient(away + h * v)[1]
+        for h in (step, -step)
+    ]
+    expected = (slopes[0] - slopes[1]) / (2.0 * step)
+    assert objective.layout.norm(product(away) - expected) < 1e-4 * objective.layout.norm(expected)
+
+
+def test_densities_that_a_schedule_leaves_out_are_noted(comm):
+    objective = objectives.t_sne(digits(comm, 60), comm, perplexity=8.0, density=0.5)
+    schedule = HomotopySchedule((0.1, 0.25))
+    result = thalweg.minimize(objective, homotopy=schedule, iterations=5)
+    assert any("local densities did not count" in note for note in result.notes)
 
 
 @pytest.mark.ranks(1, 2)
