@@ -13,7 +13,7 @@ import numpy as np
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, on_root
+from thalweg.parallel import MPI, Layout, max_over_ranks, on_root
 from thalweg.plugins import with_options
 from thalweg_clustering.exact_sums import STORED_ROWS, StreamedKernel, exact_kernel
 from thalweg_clustering.feature_sums import FeatureKernel, FourierKernel, NystromKernel
@@ -47,6 +47,10 @@ MAX_NOVELTY = 3000.0
 
 #: Relative error of the objective up to which features give exact sums a start.
 LEVEL_ERROR = 0.01
+
+#: Widths sigma that rows may lie from their mean for single precision, whose rounding then
+#: changes squared distances by at most a hundredth of a squared width.
+MAX_SINGLE_SIDE = 300.0
 
 #: Frequencies or landmarks, unless their number is given.
 FEATURES = 256
@@ -175,7 +179,11 @@ def _kernel(
     features = chosen.features or FEATURES
     if kind == "auto":
         kind = approximation_for(layout.rows, of, chosen.local_scaling)
-    single = chosen.precision == "single" or (chosen.precision == "auto" and of.gaussian)
+    single = chosen.precision == "single"
+    if chosen.precision == "auto" and of.gaussian:
+        # Squared distances are differences of squares: single precision must hold what is left.
+        side = max_over_ranks(layout.comm, float(np.abs(points).max(initial=0.0)))
+        single = side <= MAX_SINGLE_SIDE * sigma
     kernel: ProjectedKernel
     if kind == "fourier":
         kernel = FourierKernel(layout, points, sigma, of, q, features, chosen.seed, single)

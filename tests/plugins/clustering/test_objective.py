@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import thalweg
-from thalweg import InputError
+from thalweg import Dataset, InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_gradient, check_hessian_product
+from thalweg_clustering.build import build_kdac
 from thalweg_clustering.feature_sums import FeatureKernel
 from thalweg_clustering.kdac import TASKS
 from thalweg_clustering.kernels import KERNELS, kernel_function
@@ -205,3 +206,18 @@ def test_every_solver_solves_every_kernel_and_task(kernel, views, make):
         rest = gradient - w @ (w.T @ gradient)
         scale = np.linalg.norm(objective.value_and_fixed_point_matrix(w)[1])
         assert np.linalg.norm(rest) <= 0.1 * scale, (task, solver)
+
+
+@pytest.mark.parametrize(("far", "single"), [(0.0, True), (1e6, False)])
+def test_rows_far_apart_in_widths_are_summed_in_double_precision(comm, far, single):
+    rows = np.random.default_rng(0).normal(size=(80, 4))
+    rows[:, 1] += far * (np.arange(80) % 2)
+    dataset = Dataset.from_array(rows, comm=comm)
+    options = {"labelings": [np.arange(80) % 2], "components": 2}
+    values = [
+        build_kdac(dataset, comm, sigma=1.5, stored_rows=0, precision=precision, **options).value(
+            np.eye(4)[:, :2]
+        )
+        for precision in ("auto", "single", "double")
+    ]
+    assert values[0] == values[1 if single else 2]
