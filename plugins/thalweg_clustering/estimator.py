@@ -1,7 +1,5 @@
 """KDAC as a scikit-learn estimator."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from collections.abc import Sequence
@@ -199,7 +197,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         return hasattr(self, "labels_")
 
     @collective_call(lambda self, X, *_, **__: comm_of(X))
-    def fit(self, X: Any, y: Any = None) -> KDAC:
+    def fit(self, X: Any, y: Any = None) -> "KDAC":
         """Find the alternative clusterings.  Collective where X is distributed.
 
         Parameters
@@ -226,7 +224,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         with job_threads(self.n_jobs, comm):
             return self._fit(dataset, columns, options)
 
-    def _fit(self, dataset: Dataset, columns: list[np.ndarray], options: dict[str, Any]) -> KDAC:
+    def _fit(self, dataset: Dataset, columns: list[np.ndarray], options: dict[str, Any]) -> "KDAC":
         partly = self.task == "semi-supervised"
         labelings = [
             given_labels(dataset.layout, column, "the clustering given (y)", partly)

@@ -16,8 +16,6 @@ the minimum over b_c of -sum_c s_c (2 p_c'C b_c - b_c'A b_c) for fixed signs s, 
 A b_c = C'p_c; its gradient is hence that of two sums over pairs with b held fixed.
 """
 
-from __future__ import annotations
-
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -53,7 +51,7 @@ class FeatureKernel(ProjectedKernel):
 
     size: int  # number of features
 
-    def on_rows(self, layout: Layout, points: np.ndarray) -> FeatureKernel:
+    def on_rows(self, layout: Layout, points: np.ndarray) -> "FeatureKernel":
         """The same features for other rows."""
         other = copy.copy(self)
         other.layout, other.points = layout, points
@@ -202,7 +200,7 @@ class FourierKernel(FeatureKernel):
         self.frequencies = self._frequencies(columns)
         self._rows = np.ascontiguousarray(points, self.dtype)
 
-    def on_rows(self, layout: Layout, points: np.ndarray) -> FourierKernel:
+    def on_rows(self, layout: Layout, points: np.ndarray) -> "FourierKernel":
         """The same frequencies for other rows."""
         other = super().on_rows(layout, points)
         assert isinstance(other, FourierKernel)

@@ -6,8 +6,6 @@ span; of the tangent space the Z with ``W'Z = 0`` are left.  Condition (10) suff
 least eigenvalue to be positive there; the eigenvalue itself decides where (10) does not hold.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from thalweg.parallel import agreed

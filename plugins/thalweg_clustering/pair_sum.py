@@ -1,7 +1,5 @@
 """Objectives of the form -sum gamma_ij k(beta_ij) on the Stiefel manifold."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,7 +77,7 @@ class PairSum(StiefelObjective):
         kernel: ProjectedKernel,
         columns: int,
         weights: PairWeights,
-        links: LinkSum | None = None,
+        links: "LinkSum | None" = None,
     ) -> None:
         super().__init__(kernel.layout.comm, kernel.points.shape[1], columns)
         self.kernel = kernel
@@ -120,7 +118,7 @@ class LinkSum(Identified):
     weights: np.ndarray  # w, shape ``(m,)``: positive where the rows should be alike
 
     @classmethod
-    def none(cls, kernel: ProjectedKernel) -> LinkSum:
+    def none(cls, kernel: ProjectedKernel) -> "LinkSum":
         """Of no pairs."""
         rows = np.zeros((0, kernel.points.shape[1]))
         return cls(kernel.function, kernel.sigma, rows, rows, np.zeros(0))

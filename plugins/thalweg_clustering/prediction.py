@@ -12,8 +12,6 @@ extension would be noise.  Kernels that are not normalized may have few eigenval
 zero: for these, a row belongs to the cluster with the largest mean similarity.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,7 +50,7 @@ class Predictor:
         values: np.ndarray,
         degrees: np.ndarray | None,
         function: KernelFunction | None,
-    ) -> Predictor:
+    ) -> "Predictor":
         """From rows that were clustered: U with its eigenvalues, and degrees if U has D."""
         members = np.eye(int(labels.max()) + 1)[labels]
         members /= np.maximum(members.sum(axis=0), 1.0)

@@ -9,8 +9,6 @@ shape (d, q) and weights gamma, the value of
 gradient, the matrix Phi(W), Hessian products, row sums and the embedding.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +27,7 @@ class PairWeights:
     factor: np.ndarray  # p, this rank's rows, shape ``(n_local, r)``
     signs: np.ndarray  # s, equal on all ranks, shape ``(r,)``
 
-    def same_as(self, other: PairWeights | None) -> bool:
+    def same_as(self, other: "PairWeights | None") -> bool:
         """Whether both are equal to the bit on this rank."""
         return (
             other is not None
@@ -46,7 +44,7 @@ class DerivativeSums:
     factors: tuple[float, float, float]
 
     @classmethod
-    def of(cls, layout: Layout, function: KernelFunction, single: bool = False) -> DerivativeSums:
+    def of(cls, layout: Layout, function: KernelFunction, single: bool = False) -> "DerivativeSums":
         """Compiled for the Gaussian kernel, in single precision if asked."""
         if function.gaussian:
             one = KernelSums(layout, dtype=np.float32 if single else np.float64)

@@ -1,7 +1,5 @@
 """A KDAC problem that is known but for its kernel, on all rows or on a sample of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +37,7 @@ class Settings:
             links=self._link_sum(kernel.sigma), **{**self.common, **options},
         )  # fmt: skip
 
-    def on_sample(self, count: int, over_ranks: bool = False) -> Settings:
+    def on_sample(self, count: int, over_ranks: bool = False) -> "Settings":
         """The same of evenly spread rows, whole on every rank or over the ranks.  Collective."""
         if over_ranks:
             layout, chosen, (points, *labels) = distributed_sample(

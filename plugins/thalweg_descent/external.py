@@ -7,8 +7,6 @@ that was restored from a checkpoint) first repeats those iterations silently;
 since nothing in them is random, it arrives at the same bits.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from abc import ABC, abstractmethod
@@ -54,7 +52,7 @@ class Evaluator:
     a gradient values alone are evaluated.
     """
 
-    def __init__(self, state: ExternalState, known: bool) -> None:
+    def __init__(self, state: "ExternalState", known: bool) -> None:
         self.objective, self.layout = state.objective, state.objective.layout
         self.values_alone = state.gradient is None
         self.evaluations = 0

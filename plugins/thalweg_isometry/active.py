@@ -11,8 +11,6 @@ their owners, one rank's at a time, and what is summed for these points goes bac
 no rank holds more than its share, and images of some points of another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -174,7 +172,7 @@ class ActiveSecants:
             self._parts.append(part)
 
     @classmethod
-    def listed(cls, secants: SecantSet) -> ActiveSecants:
+    def listed(cls, secants: SecantSet) -> "ActiveSecants":
         """All listed pairs of points that differ, in double precision.  Collective."""
         assert secants.listed is not None
         layout, pairs = secants.layout, secants.listed.own

@@ -1,7 +1,5 @@
 """Brackets: which rank, or which delta, to try after those that failed and those that served."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -35,7 +33,7 @@ class RankBracket:
             return 0.5 * (self.failed + self.served)
         return max(self.failed + 0.5, self.served / (1.0 + self.excess))
 
-    def after(self, rank: int, served: bool, excess: float = 0.0) -> RankBracket:
+    def after(self, rank: int, served: bool, excess: float = 0.0) -> "RankBracket":
         """With the outcome of one more attempt."""
         if served:
             streak = self.streak + 1 if self.served else 0

@@ -1,8 +1,6 @@
 """Base of the scikit-learn estimators of near-isometric linear embeddings."""
 
-from __future__ import annotations
-
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
@@ -115,7 +113,7 @@ class LinearIsometry(  # type: ignore[misc]
     random_state: Any = None
 
     @collective_call(lambda self, X, *_, **__: comm_of(X))
-    def fit(self, X: Any, y: Any = None, pairs: Any = None, weights: Any = None) -> LinearIsometry:
+    def fit(self, X: Any, y: Any = None, pairs: Any = None, weights: Any = None) -> Self:
         """Find a map for the rows of X.
 
         Parameters
@@ -150,7 +148,7 @@ class LinearIsometry(  # type: ignore[misc]
         refuse_differing(comm, "the parameters", parameters, pairs is None, weights is None)
         return self._solve(X, y, pairs, weights)
 
-    def partial_fit(self, X: Any, y: Any = None) -> LinearIsometry:
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Go on with further points: a map for these and those of earlier calls.
 
         The search begins with the present map and with the secants that mattered for it.
@@ -225,7 +223,7 @@ class LinearIsometry(  # type: ignore[misc]
 
     def _solve(
         self, X: Any, *given: Any, start: np.ndarray | None = None, cuts: np.ndarray | None = None
-    ) -> LinearIsometry:
+    ) -> Self:
         delta, rank = delta_or_default(self.delta, self.n_components), self.n_components
         options: dict[str, Any] = {"iterations": self.max_iter, "progress": bool(self.verbose)}
         if self.random_state is not None:

@@ -6,8 +6,6 @@ result.  Later runs find a mark that says so, and load without waiting for each 
 folder may be removed at any time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib
@@ -169,7 +167,7 @@ class Kernel:
         return self.dispatcher(*arguments)
 
     @functools.cached_property
-    def alone(self) -> Kernel:
+    def alone(self) -> "Kernel":
         """The same without threads, whose start costs more than a short loop."""
         alone = Kernel(self.__wrapped__, **{**self._options, "parallel": False})  # type: ignore[attr-defined]
         alone._reads = self._reads
@@ -237,7 +235,7 @@ class Kernel:
                 return str(self._line)
 
             @classmethod
-            def from_function(cls, function: Any, file: str) -> Locator:
+            def from_function(cls, function: Any, file: str) -> "Locator":
                 found = cls(function.__code__.co_firstlineno, file)
                 found.ensure_cache_path()
                 return found

@@ -1,7 +1,5 @@
 """The frozen result of a run."""
 
-from __future__ import annotations
-
 import html
 import warnings
 from collections.abc import Mapping
@@ -68,11 +66,11 @@ class Result:
     iterations: int
     evaluations: int
     seconds: Mapping[str, float]
-    layout: Layout | None
+    layout: "Layout | None"
     metrics: Mapping[str, Any] = field(default_factory=dict)
     compared: tuple[str, ...] = ()
     solution: np.ndarray | None = None
-    solution_layout: Layout | None = None
+    solution_layout: "Layout | None" = None
     notes: tuple[str, ...] = ()
     citation: str = ""
     saved: bool = False

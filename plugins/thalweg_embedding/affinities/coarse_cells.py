@@ -1,7 +1,5 @@
 """Parts of space for the ranks: cells found by k-means on a sample, shared out evenly."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -32,7 +30,7 @@ class CoarseCells:
     ranks: np.ndarray  # rank of each cell, int64, shape (cells,)
 
     @classmethod
-    def of(cls, layout: Layout, values: np.ndarray, seed: int = 0) -> CoarseCells:
+    def of(cls, layout: Layout, values: np.ndarray, seed: int = 0) -> "CoarseCells":
         """Cells of which each rank gets about as many of the rows.  Collective.
 
         ``values`` are this rank's, shape ``(local_rows, columns)``, and ``seed`` that of the first

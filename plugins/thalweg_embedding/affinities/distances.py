@@ -4,8 +4,6 @@ Cosine and correlation distances are Euclidean ones of rows that are centered or
 that they have the exact, distributed search of the framework.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -59,7 +57,7 @@ class SparseDataset(Dataset):
     sparse: Any = None  # this rank's rows, CSR, shape (layout.local_rows, features)
 
     @classmethod
-    def of(cls, matrix: Any, comm: MPI.Comm = MPI.COMM_SELF) -> SparseDataset:
+    def of(cls, matrix: Any, comm: MPI.Comm = MPI.COMM_SELF) -> "SparseDataset":
         """Rows of a matrix that every rank of ``comm`` has whole."""
         whole = scipy.sparse.csr_matrix(matrix)
         if whole.dtype not in (np.float32, np.float64):

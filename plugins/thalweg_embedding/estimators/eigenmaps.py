@@ -1,7 +1,5 @@
 """scikit-learn estimators of the embeddings that are eigenproblems."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import KW_ONLY
 from typing import Any, ClassVar
@@ -70,7 +68,7 @@ class EigenvectorEstimator(MapTransformer):
     random_state: Any = None
 
     @collective_call(lambda self, X, *_, **__: comm_of(X))
-    def fit(self, X: Any, y: Any = None) -> EigenvectorEstimator:
+    def fit(self, X: Any, y: Any = None) -> "EigenvectorEstimator":
         """Embed the rows of X, an array (n_samples, n_features) or a :class:`thalweg.Dataset`.
 
         Raises

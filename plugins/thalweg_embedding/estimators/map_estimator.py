@@ -1,7 +1,5 @@
 """What the estimators of maps that attract neighbors and repel others have in common."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY
@@ -156,7 +154,7 @@ class MapEstimator(MapTransformer):
         return {"lambda_" if name == "lambda" else name: value for name, value in checked.items()}
 
     @collective_call(lambda self, X, *_, **__: comm_of(X))
-    def fit(self, X: Any, y: Any = None) -> MapEstimator:
+    def fit(self, X: Any, y: Any = None) -> "MapEstimator":
         """Embed the rows of X.
 
         Parameters
@@ -200,7 +198,7 @@ class MapEstimator(MapTransformer):
         result.warn_unless_converged()
 
     @available_if(lambda model: places_new_points(model) and model.metric != "precomputed")
-    def partial_fit(self, X: Any, y: Any = None) -> MapEstimator:
+    def partial_fit(self, X: Any, y: Any = None) -> "MapEstimator":
         """Embed the rows of X together with those fitted before, from where these are.
 
         The map then has the rows of all calls, in their order.  New rows begin where

@@ -4,8 +4,6 @@ Nothing is remembered from one map to the next but what the rule would make agai
 map has one value, whatever was evaluated before it.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections import OrderedDict
@@ -47,7 +45,7 @@ KEPT = 4
 class Placement:
     """Points of a map on a mesh: those that this rank sums over, in cells, and what they reach."""
 
-    box: Box
+    box: "Box"
     decomposition: RowDecomposition
     reached: Reached
     center: np.ndarray  # the middle of the map

@@ -2,8 +2,6 @@
 
 # mypy: disable-error-code="no-untyped-def"
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -30,7 +28,7 @@ class Cells:
     starts: np.ndarray
 
     @classmethod
-    def of(cls, rows: np.ndarray, center: np.ndarray, side: float, real: np.dtype) -> Cells:
+    def of(cls, rows: np.ndarray, center: np.ndarray, side: float, real: np.dtype) -> "Cells":
         """Sort ``rows`` into cells over the box that holds them.
 
         Cells are at least ``side`` wide, and not many more than the points.

@@ -5,8 +5,6 @@ keeps all points apart.  Whoever writes two such functions has a new objective
 with gradient, Hessian products, Laplacians and every partial-Hessian strategy.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import math
@@ -118,7 +116,7 @@ class PairFunction:
         _check_derivatives(self.function, self.name)
 
     @classmethod
-    def of_precision(cls, body: Callable[[Any], Any], name: str, **options: Any) -> PairFunction:
+    def of_precision(cls, body: Callable[[Any], Any], name: str, **options: Any) -> "PairFunction":
         """A function whose ``body(real)`` computes with numbers of a type, float or float32."""
         return cls(body(float), name, single=body(np.float32), **options)
 
@@ -147,7 +145,7 @@ class CompiledFunction:
 
     @classmethod
     @functools.cache
-    def of(cls, function: Callable[..., Any]) -> CompiledFunction:
+    def of(cls, function: Callable[..., Any]) -> "CompiledFunction":
         """Compile a function, once."""
         return cls(inlined(function), code_key(function))
 

@@ -1,7 +1,5 @@
 """SNE's repulsion, which is normalized for each point: all pairs, in blocks of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

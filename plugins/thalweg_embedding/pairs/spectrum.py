@@ -1,7 +1,5 @@
 """Fourier modes of a radial function on a periodic box."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,7 +62,7 @@ class Spectrum:
     decades: float
 
     @classmethod
-    def of(cls, dimensions: int, reach: float, band: float, tolerance: float) -> Spectrum:
+    def of(cls, dimensions: int, reach: float, band: float, tolerance: float) -> "Spectrum":
         """The box for functions of bandwidth ``band``."""
         decades = math.log(10.0 / tolerance)
         fade = 4.0 * decades / band

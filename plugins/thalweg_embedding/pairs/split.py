@@ -9,8 +9,6 @@ S = 1 + d, 1/S is the integral of exp(-t S) over all t > 0, cut at t = T,
 Any other function phi is multiplied by a window: near phi exp(-(T d)^2), far the rest.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable
@@ -103,7 +101,7 @@ class Split:
 
     @classmethod
     @functools.cache
-    def at(cls, function: PairFunction, cut: float, tolerance: float) -> Split:
+    def at(cls, function: PairFunction, cut: float, tolerance: float) -> "Split":
         """The cut at T = ``cut``, of errors below ``tolerance``."""
         if math.isinf(cut):
             lost = VALUE_LOSS * abs(function(0.0)[0])

@@ -1,7 +1,5 @@
 """The window that spreads points to a mesh: an exponential of a semicircle."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +21,7 @@ class Window:
 
     @classmethod
     @cache
-    def of(cls, tolerance: float) -> Window:
+    def of(cls, tolerance: float) -> "Window":
         """The narrowest window whose errors stay below a tenth of ``tolerance``."""
         decades = -math.log10(tolerance)
         taps = int(min(16, max(4, math.ceil(1.35 * decades + 2.0))))
@@ -31,7 +29,7 @@ class Window:
         return cls.with_taps(taps, oversampling)
 
     @classmethod
-    def with_taps(cls, taps: int, oversampling: float) -> Window:
+    def with_taps(cls, taps: int, oversampling: float) -> "Window":
         """A window of so many mesh points."""
         padded = PAD * -(-taps // PAD)
         degree = min(taps + 4, 16)

@@ -7,8 +7,6 @@ be multiplied is put together again.  That shares out the memory and the work of
 orthogonalizing, and makes every rank see the same numbers.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from thalweg.interfaces import Objective
@@ -30,7 +28,7 @@ class Slices:
         self.replicated = local_size is None
 
     @classmethod
-    def of(cls, objective: Objective) -> Slices:
+    def of(cls, objective: Objective) -> "Slices":
         """Slices of an objective's variable: its row blocks, or shares of a replicated one."""
         layout = objective.layout
         if layout.comm.size == 1:

@@ -9,8 +9,6 @@ and ``G = E[mean_t g_t g_t']`` (Grosse and Martens 2016, equation 30).  Everythi
 local to a rank.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,7 +27,7 @@ class Moments:
     derivatives: np.ndarray  # sum of ``g g'`` over rows, mean over places
 
     @classmethod
-    def zero(cls, block: LayerBlock, dtype: np.dtype) -> Moments:
+    def zero(cls, block: LayerBlock, dtype: np.dtype) -> "Moments":
         """Sums over no rows."""
         sizes = (block.inputs, block.outputs)
         return cls(*(np.zeros((size, size), dtype, order="F") for size in sizes))
@@ -68,13 +66,13 @@ class LayerFactors:
     damping: float = 0.0
 
     @classmethod
-    def zero(cls, block: LayerBlock, dtype: np.dtype) -> LayerFactors:
+    def zero(cls, block: LayerBlock, dtype: np.dtype) -> "LayerFactors":
         """Factors before the first average, of the shapes of later ones."""
         sizes = (block.inputs, block.outputs)
         a, g, left, right = (np.zeros((size, size), dtype, order="F") for size in 2 * sizes)
         return cls(a, g, left, right)
 
-    def averaged(self, mean: Moments, keep: float) -> LayerFactors:
+    def averaged(self, mean: Moments, keep: float) -> "LayerFactors":
         """Averages moved towards new means over rows, with the part ``keep`` of the old ones."""
         return replace(
             self,
@@ -82,7 +80,7 @@ class LayerFactors:
             derivatives=keep * self.derivatives + (1 - keep) * mean.derivatives,
         )
 
-    def inverted(self, damping: float) -> LayerFactors:
+    def inverted(self, damping: float) -> "LayerFactors":
         """The factors with their inverses at a damping."""
         if not (np.isfinite(self.inputs).all() and np.isfinite(self.derivatives).all()):
             raise NumericalError(

@@ -1,7 +1,5 @@
 """The training error of a network as an objective: data rows on the ranks, weights replicated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -130,7 +128,7 @@ class NetworkObjective(
         targets: np.ndarray,
         network: Network,
         options: NetworkOptions,
-    ) -> NetworkObjective:
+    ) -> "NetworkObjective":
         """The training error over a data set's rows, of which a share is held out.  Collective.
 
         Which rows are held out does not depend on the ranks.

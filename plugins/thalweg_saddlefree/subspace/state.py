@@ -1,7 +1,5 @@
 """State of the solver ``saddle-free-subspace`` between its steps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,12 +32,12 @@ class SubspaceState(StochasticState):
     predicted: float = 0.0
     earlier: float = 0.0
 
-    def evaluated_here(self) -> SubspaceState:
+    def evaluated_here(self) -> "SubspaceState":
         """The state with value and gradient at its iterate, over the rows in use.  Collective."""
         value, gradient = self.objective.value_and_gradient(self.x)
         return self.at(self.x, value, gradient, evaluations=self.evaluations + 1)
 
-    def taken_back(self) -> SubspaceState:
+    def taken_back(self) -> "SubspaceState":
         """The state before the last step, since the next batch shows that it went far too far."""
         state = replace(
             self,

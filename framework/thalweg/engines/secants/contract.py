@@ -1,7 +1,5 @@
 """What an objective offers to the engine: bounds on the lengths of all secants of a set."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +32,7 @@ class SecantConstraints(Capability):
     """
 
     phrase = "secant set"
-    secants: SecantSet
+    secants: "SecantSet"
     wanted_delta: float | None
     wanted_rank: int | None
     cuts: np.ndarray | None = None

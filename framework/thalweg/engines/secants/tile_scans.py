@@ -1,7 +1,5 @@
 """Scans of all pairs of points, tile by tile around the ring of ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -41,7 +39,7 @@ class TileScans:
     rest, is kept between scans, and images between the parts of one.
     """
 
-    def __init__(self, secants: SecantSet, frame: PrincipalFrame) -> None:
+    def __init__(self, secants: "SecantSet", frame: PrincipalFrame) -> None:
         self._secants, self._frame = secants, frame
         #: Images under the map whose scan goes on with a further part.
         self._mapped: tuple[bytes, np.ndarray, np.ndarray, np.ndarray] | None = None
