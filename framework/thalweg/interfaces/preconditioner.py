@@ -1,14 +1,15 @@
 """The preconditioner: B in ``B p = -g``."""
 
+import inspect
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from thalweg.capability import Capability
 from thalweg.interfaces.objective import HasNotes, Objective
-from thalweg.parallel import Array
+from thalweg.parallel import Array, Identified
 
 
-class Preconditioner(HasNotes, ABC):
+class Preconditioner(HasNotes, Identified, ABC):
     """A positive definite matrix that stands for the Hessian, and can be solved with.
 
     It composes with every descent solver: as the metric of gradient descent, in
@@ -28,6 +29,14 @@ class Preconditioner(HasNotes, ABC):
 
     #: Whether loose solves do, since the solver corrects them; the driver says so before set-up.
     loose: bool = False
+
+    def identity(self) -> dict[str, Any]:
+        """What tells it from another: its class, and what its constructor was given."""
+        options = {
+            name: getattr(self, name, self) for name in inspect.signature(type(self)).parameters
+        }
+        kept = all(option is not self for option in options.values())
+        return {"class": type(self).__qualname__, **(options if kept else vars(self))}
 
     @abstractmethod
     def setup(self, objective: Objective, x: Array) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import Capability, Objective, Preconditioner
-from thalweg.parallel import Array, Identified, raise_on_all_ranks, sum_large
-from thalweg.plugins import Help, check_declared, declared_options
+from thalweg.parallel import Array, raise_on_all_ranks, sum_large
+from thalweg.plugins import Help, check_declared
 from thalweg_saddlefree.capabilities import (
     AdaptiveDamping,
     LayerBlock,
@@ -27,7 +27,7 @@ from thalweg_saddlefree.kronecker.factors import LayerFactors, Moments
 MOVED = 8.0
 
 
-class KroneckerPreconditioner(Preconditioner, AdaptiveDamping, Identified):
+class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
     """Preconditioner ``kronecker``.
 
     A solver with a damping of its own (``saddle-free-subspace``) sets it in place of
@@ -57,12 +57,6 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping, Identified):
         self.damping, self.decay = damping, decay
         self.inverse_every, self.seed = inverse_every, seed
         check_declared(self)
-
-    def identity(self) -> dict[str, Any]:
-        options = {
-            option.name: getattr(self, option.name) for option in declared_options(type(self))
-        }
-        return {"class": type(self).__qualname__, **options}
 
     def setup(self, objective: Objective, x: Array) -> None:
         """Assign the layers to the ranks; factors come with the first update."""
