@@ -133,6 +133,12 @@ def draw_curvature_rows(objective: Objective, seed: int, counter: int, rows: int
     objective.use_rows(None, sample)
 
 
+def use_all_rows(objective: Objective) -> None:
+    """Let values and curvature see all rows, as they did before a run that drew some."""
+    if isinstance(objective, Minibatches):
+        objective.use_rows(None)
+
+
 class AdaptiveDamping(ABC):
     """A preconditioner whose damping a solver may set as it goes."""
 

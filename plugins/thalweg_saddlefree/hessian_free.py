@@ -22,6 +22,7 @@ from thalweg_saddlefree.capabilities import (
     draw_curvature_rows,
     krylov_type,
     mean_gradient_squares,
+    use_all_rows,
 )
 from thalweg_saddlefree.curvature import CurvatureOperator, Slices
 from thalweg_saddlefree.trial_steps import Trials, check_start
@@ -100,6 +101,9 @@ class HessianFree(Solver[HessianFreeState]):
         while state.outcome.running and state.x is x:
             state = self._tried(state, slices)
         return state
+
+    def close(self, state: HessianFreeState) -> None:
+        use_all_rows(state.objective)
 
     def _tried(self, state: HessianFreeState, slices: Slices) -> HessianFreeState:
         """The next iterate, by one direction, or the same with more damping."""

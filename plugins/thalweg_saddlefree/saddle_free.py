@@ -19,7 +19,12 @@ from thalweg.interfaces import Capability, Objective, Preconditioner, Solver, So
 from thalweg.parallel import Array
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
-from thalweg_saddlefree.capabilities import draw_curvature_rows, krylov_type, mean_gradient_squares
+from thalweg_saddlefree.capabilities import (
+    draw_curvature_rows,
+    krylov_type,
+    mean_gradient_squares,
+    use_all_rows,
+)
 from thalweg_saddlefree.curvature import (
     AbsoluteSolver,
     CurvatureOperator,
@@ -176,6 +181,9 @@ class SaddleFree(Solver[SaddleFreeState]):
         return replace(state, largest_norm=max(state.largest_norm, state.gradient_norm))
 
     # -- parts -----------------------------------------------------------------------------
+
+    def close(self, state: SaddleFreeState) -> None:
+        use_all_rows(state.objective)
 
     def _descended(self, state: SaddleFreeState, slices: Slices, kind: str) -> SaddleFreeState:
         """The next iterate, or the same where no damping gives a step that lowers the objective."""

@@ -21,7 +21,7 @@ from thalweg.interfaces import Objective, Preconditioner, Solver
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help, check_declared
 from thalweg.result import Status
-from thalweg_saddlefree.capabilities import AdaptiveDamping, CurvatureForms, Forms
+from thalweg_saddlefree.capabilities import AdaptiveDamping, CurvatureForms, Forms, use_all_rows
 from thalweg_saddlefree.curvature import Slices
 from thalweg_saddlefree.curvature.operator import curvature_product
 from thalweg_saddlefree.minibatches import STOCHASTIC_COLUMNS, BatchSchedule, Minibatches
@@ -210,9 +210,11 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
 
     def whole_value(self, state: SubspaceState) -> float:
         """The objective over all rows, which stay in use."""
-        if isinstance(state.objective, Minibatches):
-            state.objective.use_rows(None)
+        use_all_rows(state.objective)
         return state.objective.value(state.x)
+
+    def close(self, state: SubspaceState) -> None:
+        use_all_rows(state.objective)
 
     # -- parts -----------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Saddle-free steps in a subspace: the small model, batches, resumption, and saddles."""
 
+import contextlib
 from dataclasses import replace
 
 import numpy as np
@@ -244,3 +245,29 @@ def test_a_run_counts_epochs_and_reports_the_objective_over_all_rows(comm):
     assert result.trace["held_out_value"][-1] == problem.held_out_value(result.x)
     # Three gradients of all rows, forward passes and samples for the curvature, of all these few.
     assert 3 < result.trace["work"][-1] < 12
+
+
+@pytest.mark.parametrize(
+    ("solver", "options"),
+    [
+        ("saddle-free-subspace", {"batch": 11}),
+        ("hessian-free", {"curvature_rows": 5}),
+        ("saddle-free", {"curvature_rows": 5}),
+    ],
+)
+@pytest.mark.parametrize("ended", ["", "by an exception"])
+def test_rows_that_a_run_drew_are_not_those_of_the_next(solver, options, ended):
+    data = Dataset.from_array(np.random.default_rng(0).normal(size=(80, 6)), np.arange(80) % 3)
+    network = build_mlp(data, MPI.COMM_SELF, layers=[6, 5, 3])
+    x, v = network.initial_point(1), network.initial_point(2)
+    value, product = network.value(x), network.hessian_product(x, v)
+
+    def callback(iterate):
+        if ended and iterate.iteration == 2:
+            raise RuntimeError(ended)
+
+    raised = pytest.raises(RuntimeError, match=ended) if ended else contextlib.nullcontext()
+    with raised:
+        thalweg.minimize(network, solver=solver, callback=callback, iterations=3, **options)
+    assert network.value(x) == value
+    assert np.array_equal(network.hessian_product(x, v), product)
