@@ -152,8 +152,16 @@ class PairwiseEmbedding(
     # -- value and gradient ----------------------------------------------------------------
 
     def initial_point(self, seed: int) -> Array:
-        """The start chosen at construction, by default small random numbers."""
-        return self.start.rows(seed)
+        """The start chosen at construction, by default small random numbers.
+
+        To one that has collapsed, small random numbers are added: it would grow too slowly for the
+        rules that end a run.
+        """
+        rows = self.start.rows(seed)
+        apart = self.escape_stationary_point(rows)
+        if apart is not rows and self.layout.rows > 2:
+            self.note(f"the start was narrower than {START_SCALE:g}: random numbers were added")
+        return apart
 
     def value(self, x: Array) -> float:
         attracted, repelled = self.attraction.total(x), self._repelled(x, False)[0]

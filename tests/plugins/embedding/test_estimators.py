@@ -191,3 +191,14 @@ def test_rows_that_come_later_join_the_map_and_leave_the_others_nearly_in_place(
 def test_an_option_of_the_solver_that_is_a_parameter_is_refused():
     with pytest.raises(InputError, match="solver_options has 'seed', which is a parameter"):
         TSNE(solver_options={"seed": 1}).fit(np.random.default_rng(0).normal(size=(30, 3)))
+
+
+@pytest.mark.parametrize("estimator", [TSNE, ElasticEmbedding])
+def test_a_start_that_has_collapsed_is_no_end(estimator):
+    random = np.random.default_rng(0)
+    rows, places = random.normal(size=(80, 5)), random.normal(size=(80, 2))
+    tiny = estimator(init=1e-8 * places).fit(rows)
+    assert any("narrower than" in note for note in tiny.notes_)
+    assert tiny.objective_ == pytest.approx(
+        estimator(init=0.01 * places).fit(rows).objective_, rel=0.1
+    )
