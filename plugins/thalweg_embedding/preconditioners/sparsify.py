@@ -4,7 +4,6 @@
 
 import numpy as np
 import scipy.sparse
-from numba import prange
 
 from thalweg.parallel import Layout, kernel
 from thalweg_embedding.affinities.symmetric import Weights, transposed
@@ -29,18 +28,27 @@ def strongest(layout: Layout, weights: Weights, kappa: int) -> scipy.sparse.csr_
     return one_way.maximum(transposed(layout, one_way)).tocsr()
 
 
-@kernel(parallel=True)
+@kernel()
 def _select(indptr, weights, starts, kept):
     """Positions of each row's largest weights, in ascending order."""
-    for n in prange(indptr.size - 1):
+    # Numba takes ten seconds to compile a partition, and some to compile a parallel loop.
+    for n in range(indptr.size - 1):
         row, chosen = weights[indptr[n] : indptr[n + 1]], kept[starts[n] : starts[n + 1]]
         if chosen.size == 0:
             continue
-        least = np.partition(row, row.size - chosen.size)[row.size - chosen.size]
-        ties = chosen.size - (row > least).sum()  # the first ones stay
+        largest = np.full(chosen.size, -np.inf)
+        for weight in row:
+            place = chosen.size
+            while place > 0 and largest[place - 1] < weight:
+                place -= 1
+            for later in range(chosen.size - 1, place, -1):
+                largest[later] = largest[later - 1]
+            if place < chosen.size:
+                largest[place] = weight
+        ties = chosen.size - (largest > largest[-1]).sum()  # the first ones stay
         place = 0
         for entry in range(row.size):
-            if row[entry] > least or (row[entry] == least and ties > 0):
-                ties -= row[entry] == least
+            if row[entry] > largest[-1] or (row[entry] == largest[-1] and ties > 0):
+                ties -= row[entry] == largest[-1]
                 chosen[place] = indptr[n] + entry
                 place += 1
