@@ -29,6 +29,7 @@ extensions = [
 myst_enable_extensions = ["dollarmath", "attrs_inline", "colon_fence"]
 myst_heading_anchors = 3
 html_theme = "furo"
+html_show_copyright = False
 html_title = f"thalweg {release}"
 # The paper has the form of its journal; the examples become pages of the gallery.
 exclude_patterns = ["_build", "paper.md", "examples"]
