@@ -7,6 +7,7 @@ an npz file rank 0 unpacks one array.
 import gzip
 import math
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0
 #: Errors that damaged files raise.
 _DAMAGED = (
     ValueError, EOFError, SyntaxError, TypeError, KeyError, OverflowError, MemoryError,
-    RecursionError, NotImplementedError, zipfile.BadZipFile, zlib.error,
+    RecursionError, NotImplementedError, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ def _fill(folder):
     (folder / "short.npy").write_bytes(good[:-8])
     (folder / "wrong.npy").write_bytes(b"not an array at all")
     (folder / "bare.npy").write_bytes(b"")
+    (folder / "open.npy").write_bytes(good.replace(b"False", b"Fals("))
     np.save(folder / "objects.npy", np.array([{}, 1], dtype=object), allow_pickle=True)
     np.save(folder / "empty.npy", np.zeros((0, 3)))
     np.save(folder / "complex.npy", TABLE + 1j)
@@ -115,6 +116,7 @@ CASES = [
     ({"path": 3}, "'path' of section .data. must be a string, not 3"),
     ({"path": "short.npy"}, "is damaged, or not an npy file"),
     ({"path": "wrong.npy"}, "is damaged, or not an npy file"),
+    ({"path": "open.npy"}, "is damaged, or not an npy file"),
     ({"path": "bare.npy"}, "is damaged, or not an npy file"),
     ({"path": "objects.npy"}, "not an npy file of numbers: .*Python objects"),
     ({"path": "objects.npz"}, "not an npz file of numbers: Object arrays"),
