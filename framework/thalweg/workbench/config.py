@@ -141,9 +141,10 @@ class Configuration:
         Files may move: a digest of their content stands for their paths.
         """
         moving = ("path", "labels")
+        files = _file_options(plugins().find(ObjectiveSpec, self.objective["name"])[0])
         sections = {
             "data": {k: v for k, v in (self.data or {}).items() if k not in moving},
-            "objective": {k: _content(v) for k, v in self.objective.items()},
+            "objective": {k: _content(v) if k in files else v for k, v in self.objective.items()},
             "preconditioner": self.preconditioner or {},
             "solver": self.solver,
             "homotopy": self.homotopy or {},
@@ -289,8 +290,7 @@ def _resolved(raw: Mapping[str, Any], folder: Path) -> Configuration:
     chosen = _section(raw.get("objective", {}), "objective", {"name": ""})
     spec, _ = plugins().find(ObjectiveSpec, chosen["name"])
     options = plugins().options(spec, without_name(chosen))
-    files = [option.name for option in spec.declared_options if option.is_file]
-    objective = {"name": chosen["name"], **_with_paths(options, folder, files)}
+    objective = {"name": chosen["name"], **_with_paths(options, folder, _file_options(spec))}
     data: Section | None = raw.get("data")
     if spec.data == "required" and data is None:
         raise InputError(f"{spec.owner} needs a section [data]")
@@ -323,6 +323,11 @@ def _resolved(raw: Mapping[str, Any], folder: Path) -> Configuration:
         methods=tuple(methods.values()),
         **fixed,
     )
+
+
+def _file_options(spec: ObjectiveSpec) -> list[str]:
+    """Names of the options of an objective that name files."""
+    return [option.name for option in spec.declared_options if option.is_file]
 
 
 def _with_paths(section: Section, folder: Path, keys: Sequence[str]) -> dict[str, Any]:
