@@ -113,7 +113,7 @@ class Stages:
     def shorten(self) -> None:
         """Enter the last stage at the start of a run whose budgets leave no others."""
         if self.left and self.cut(0, 0, 0.0):
-            self.at.cut = [0, 0, 0.0, 0]
+            self.at.cut = True
             self.enter(self.last)
 
     def enter(self, stage: int) -> None:
@@ -122,19 +122,20 @@ class Stages:
         if self.schedule is not None:
             self._homotopy.homotopy_parameter = self.schedule.values[min(stage, self.last)]
 
-    def change(self, state: SolverState, used: list[float]) -> tuple[int, bool] | None:
-        """The stage to which the run goes on, None where it stays.  Collective.
+    def following(self, state: SolverState, used: list[float]) -> int:
+        """The stage to which the run goes on, 0 where it stays.  Collective.
 
-        With it, whether a budget of which so much is used demands it, which is then the last.
+        It is the last where a budget of which so much is used demands that.
         """
         if not self.left:
-            return None
+            return 0
         own = np.array((STATUSES.index(self.status(state)), self.cut(*used)))
         number, cut = values_of_all_ranks(self.objective.comm, own)[0]
         status = STATUSES[number]
         if status.failed or (status.running and not cut):
-            return None
-        return (self.last, True) if cut else (self.at.stage + 1, False)
+            return 0
+        self.at.cut = bool(cut)
+        return self.last if cut else self.at.stage + 1
 
     def entered(self, state: SolverState, stage: int) -> SolverState:
         """The state with which a later stage begins.  Collective."""

@@ -127,7 +127,7 @@ class _Run:
         self.began = run_clock()
         with SignalWatch() as self.signals:
             with refusing_malformed():
-                old = self.saved.read(self.stop) if resume else None
+                old = self.saved.read() if resume else None
             comm = self.objective.comm
             checks = checked_evaluations(self.objective, self.preconditioner)
             with collective_cleanup(comm, self._free), checks as self.evaluations:
@@ -219,11 +219,7 @@ class _Run:
 
         Collective.  False if the objective is not finite there, and the iterate before is back.
         """
-        while change := self.stages.change(self.state, used := self._used(self._elapsed())):
-            stage, cut = change
-            if cut:
-                self.saved.write(self.state, self._elapsed(), early=True)
-            self.at.cut = used if cut else []
+        while stage := self.stages.following(self.state, self._used(self._elapsed())):
             self.state = self.stages.entered(self.state, stage)
             if not self._keep_finite():
                 return False

@@ -32,9 +32,8 @@ class Progress:
     #: mini-batches, after the last epochs.
     values: list[float] = field(default_factory=list)
     epoch: int = 0
-    #: Iterations, evaluations, seconds and epochs after which a budget ended the stages before
-    #: the last; empty where none did.
-    cut: list[float] = field(default_factory=list)
+    #: Whether a budget ended the stages before the last.
+    cut: bool = False
 
     def note_value(self, state: SolverState, by_epochs: bool, window: int) -> None:
         """Keep the values that the rule on the decrease compares: of iterations, or of epochs."""

@@ -7,9 +7,7 @@ from typing import Any
 
 from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.checkpoint_content import refusing_malformed, restored
-from thalweg.driver.homotopy import EARLY_STAGES
 from thalweg.driver.progress import Progress
-from thalweg.driver.stopping import Stop
 from thalweg.errors import CheckpointError, StorageError
 from thalweg.interfaces import Objective, Solver, SolverState
 from thalweg.parallel import on_root, phase, values_of_all_ranks
@@ -42,11 +40,6 @@ class SavedRun:
         self.preconditioner = inner = self.solver.preconditioner
         named = {"solver": self.solver, "preconditioner": inner}
         self.parts = {r: None if p is None else type(p).__qualname__ for r, p in named.items()}
-        #: Where the state is saved at which a budget ends the early stages of a homotopy.
-        self.early = self.checkpoints
-        if self.checkpoints is not None:
-            folder = self.checkpoints.folder / "early-stages"
-            self.early = replace(self.checkpoints, folder=folder)
 
     @property
     def due(self) -> bool:
@@ -55,23 +48,17 @@ class SavedRun:
             return False
         return time.perf_counter() - self.last >= self.checkpoints.interval
 
-    def read(self, stop: Stop) -> dict[str, Any] | None:
+    def read(self) -> dict[str, Any] | None:
         """The newest checkpoint from which this run can go on, None where there is none."""
         content = None if self.checkpoints is None else self.checkpoints.read(self.objective)
-        if content is None or self.early is None:
-            return None
+        before = (content or {}).get("parts", {})
         for part, name in self.parts.items():
             # Fields of another solver's state may have the same names.
-            before = content.get("parts", {}).get(part, name)
-            if before != name:
+            if before.get(part, name) != name:
                 raise CheckpointError(
-                    f"the checkpoint belongs to another run: its {part} was {before} and is now "
-                    f"{name}"
+                    f"the checkpoint belongs to another run: its {part} was {before[part]} and is "
+                    f"now {name}"
                 )
-        cut = content["progress"].get("cut")
-        if cut and stop.budget(*cut, share=EARLY_STAGES).running:
-            # These budgets would not have ended the early stages there: go on with them.
-            return self.early.read(self.objective)
         return content
 
     def restore(self, state: SolverState, content: dict[str, Any]) -> SolverState:
@@ -110,14 +97,13 @@ class SavedRun:
             )
 
     @phase("checkpoint")
-    def write(self, state: SolverState, elapsed: float, early: bool = False) -> bool:
+    def write(self, state: SolverState, elapsed: float) -> bool:
         """Write a checkpoint, if there are any; False if none was written.  Collective.
 
         A disk that is full ends no run: what was written stays, and at the next interval there
-        may be room again.  ``early``: beside the others, where the early stages of a homotopy end.
+        may be room again.
         """
-        checkpoints = self.early if early else self.checkpoints
-        if checkpoints is None:
+        if self.checkpoints is None:
             return False
         began, failures = time.perf_counter(), len(self.failures)
         content = {
@@ -129,7 +115,7 @@ class SavedRun:
             "trace": on_root(self.objective.comm, self.trace.to_array),
         }
         try:
-            checkpoints.write(self.objective, self.at.iteration, content)
+            self.checkpoints.write(self.objective, self.at.iteration, content)
         except StorageError as error:
             self.failures.append(f"at iteration {self.at.iteration}: {error}")
             if self.objective.comm.rank == 0:

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import importlib.metadata
+import itertools
 import os
 import types
 from collections.abc import Mapping, Sequence
@@ -62,8 +63,14 @@ class Plugins:
                 hint = suggestion(name, known)
                 raise PluginError(f"THALWEG_PLUGINS names no plugin '{name}'{hint}")
             found = [entry for entry in found if entry.name in only]
-        for entry in self._without_twins(found):
-            self._load(entry)
+        for name, group in itertools.groupby(found, lambda entry: entry.name):
+            entry, *others = twins = list(group)
+            if not others:
+                self._load(entry)
+            for twin in twins if others else ():
+                listed = " and by ".join(str(_provider(each)) for each in twins)
+                text = f"entry point '{name}' is registered twice: by {listed}"
+                self._break(_provider(twin), text)
 
     def _load(self, entry: importlib.metadata.EntryPoint) -> None:
         provider = _provider(entry)
@@ -181,21 +188,6 @@ class Plugins:
     def options(self, spec: Spec, given: Mapping[str, Any]) -> dict[str, Any]:
         """Options of a spec, checked, with defaults (see :func:`resolve_options`)."""
         return resolve_options(spec.declared_options, given, spec.owner, ["name"])
-
-    def _without_twins(
-        self, entries: Sequence[importlib.metadata.EntryPoint]
-    ) -> list[importlib.metadata.EntryPoint]:
-        """The entry points whose name is theirs alone; the others are broken."""
-        alone = []
-        for entry in entries:
-            twins = [str(_provider(other)) for other in entries if other.name == entry.name]
-            if len(twins) == 1:
-                alone.append(entry)
-            else:
-                listed = " and by ".join(twins)
-                text = f"entry point '{entry.name}' is registered twice: by {listed}"
-                self._break(_provider(entry), text)
-        return alone
 
     def signature(self) -> str:
         """Text that is the same on ranks that see the same plugins."""

@@ -96,7 +96,7 @@ class SecantSet(Identified):
     -----
     All methods are collective.  The last complete scan is kept: asking for the
     delta of the same map again costs nothing, nor that of the map given to
-    :meth:`remember`.  :meth:`forget` drops both.
+    :meth:`remember`.
     """
 
     def __init__(
@@ -327,10 +327,6 @@ class SecantSet(Identified):
     def remember(self, components: np.ndarray, scan: Scan) -> None:
         """Keep a complete scan of this map, in place of the one that was given before."""
         self._remembered = (checked_components(components, self.dimension).tobytes(), scan)
-
-    def forget(self) -> None:
-        """Drop the scans that are kept, so that the next one is done even for the same map."""
-        self._last = self._remembered = None
 
     def _scan_listed(
         self,
