@@ -34,11 +34,11 @@ CASES = [
     ("near-isometry", RANKED, "hinge-lbfgs", {"precision": 0.1}),
     ("near-isometry", FEW, "numax", {"limit": 100}),
     ("near-isometry", FEW, "numax", {"limit": 50, "inner_solver": "cg"}),
-    ("near-isometry", FEW, "fromax", {"limit": 50, "start_rank": 15}),
+    ("near-isometry", FEW, "fromax", {"limit": 25, "start_rank": 15}),
     ("near-isometry", FEW, "fromax", {"limit": 25, "start_rank": 15, "inner_solver": "cg"}),
     ("near-isometry", FEW, "nile-pro", {"limit": 100, "start_rank": 15}),
     ("near-isometry", FEW, "secant-avoidance", {"limit": 50}),
-    ("near-isometry", {"delta": 0.8}, "hessian-descent", {"sweep": 2, "share": 0.3}),
+    ("near-isometry", {"delta": 0.8}, "hessian-descent", {"sweep": 1, "share": 0.1}),
     ("near-isometry", FEW, "secant-pca", {}),
     ("near-isometry", FEW, "random-projection", {}),
     ("near-isometry", {"delta": 0.3, "rank": 8}, "lbfgs", {"iterations": 30}),
@@ -54,7 +54,7 @@ CASES = [
     ("kdac", {}, "stiefel-trust-region", {"iterations": 10}),
     ("kdac", {}, "dimension-growth", {"iterations": 20}),
     ("t-sne", {"init": "spectral"}, "lbfgs", {"iterations": 20}),
-    ("mlp", {}, "saddle-free", {"method": "ode", "iterations": 3}),
+    ("mlp", {}, "saddle-free", {"method": "ode", "iterations": 1}),
     ("laplacian-eigenmaps", {}, "eigen", {}),
 ]
 

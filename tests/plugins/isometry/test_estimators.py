@@ -22,7 +22,7 @@ from thalweg_isometry import (
     SecantPCA,
 )
 
-QUICK = {"limit": 25, "sweep": 25}
+QUICK = {"limit": 10, "sweep": 10}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -34,8 +34,8 @@ QUICK = {"limit": 25, "sweep": 25}
         NILEPro(solver_options=QUICK),
         SecantPCA(),
         JohnsonLindenstrauss(),
-        SecantAvoidanceProjection(solver_options={"limit": 20}),
-        LearnedJohnsonLindenstrauss(solver_options={"sweep": 1, "share": 0.01}),
+        SecantAvoidanceProjection(solver_options={"limit": 10}),
+        LearnedJohnsonLindenstrauss(solver_options={"sweep": 1, "share": 0.002}),
     ]
 )
 def test_contract(estimator, check):
@@ -110,7 +110,7 @@ def test_the_score_is_the_isometry_constant_over_new_points(digits, true_delta):
 def test_the_bound_for_new_points_holds_as_often_as_it_says():
     random = np.random.default_rng(0)
     fitted = JohnsonLindenstrauss(n_components=4).fit(random.standard_normal((20, 12)))
-    pairs = random.standard_normal((200_000, 12))  # differences of two normal points
+    pairs = random.standard_normal((50_000, 12))  # differences of two normal points
     ratios = ((pairs @ fitted.components_.T) ** 2).sum(axis=1) / (pairs**2).sum(axis=1)
     distortions = np.sort(np.abs(ratios - 1.0))
     held, loosest = 0, 0.0
@@ -184,11 +184,11 @@ SHORT = {
     FroMax: QUICK,
     NILEPro: QUICK,
     SecantAvoidanceProjection: {"limit": 50},
-    LearnedJohnsonLindenstrauss: {"sweep": 1, "share": 0.1},
+    LearnedJohnsonLindenstrauss: {"sweep": 1, "share": 0.02},
 }
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_methods_are_the_same_at_any_number_of_ranks(comm, digits, estimator):
     points = digits[:16]

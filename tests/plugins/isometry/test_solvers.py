@@ -200,7 +200,7 @@ def test_the_first_active_set_is_the_same_at_any_number_of_ranks(comm, digits, s
     np.testing.assert_array_equal(*found)
 
 
-@pytest.mark.ranks(1, 2)
+@pytest.mark.ranks(2)
 @pytest.mark.parametrize("solver", COLUMN_METHODS)
 def test_an_interrupted_run_resumes_to_the_bit(comm, digits, secants_of, tmp_path, solver):
     folder = comm.bcast(str(tmp_path))
