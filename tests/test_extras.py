@@ -46,10 +46,14 @@ def test_a_run_without_matplotlib_tqdm_and_pillow_ends_with_a_note(command, tmp_
         ("a.png", "PIL", "pictures"),
     ],
 )
-def test_files_that_need_an_extra_name_it(command, tmp_path, file, module, extra):
+def test_files_that_need_an_extra_name_it(
+    thalweg_command, tmp_path, monkeypatch, file, module, extra
+):
+    for name in (module, *(name for name in sys.modules if name.startswith(f"{module}."))):
+        monkeypatch.setitem(sys.modules, name, None)
     (tmp_path / file).write_bytes(b"content")
     (tmp_path / "run.toml").write_text(CONFIGURATION.format(data=file))
-    done = command("run run.toml --out out", module)
+    done = thalweg_command("run", "run.toml", "--out", "out", folder=tmp_path)
     assert done.returncode == 2
     assert f"{file}' needs {module}, which is not installed: pip install 'thalweg[{extra}]'" in (
         done.stderr

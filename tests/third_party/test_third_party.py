@@ -64,17 +64,12 @@ def python(tmp_path_factory):
     return str(inside)
 
 
-def with_iris(config, folder):
-    """The configuration with a file for its data: scikit-learn takes long to load."""
-    path = folder / "iris.npy"
-    np.save(path, load_iris().data)
-    return config.replace("iris.npy", str(path))
-
-
 @pytest.fixture
 def config(tmp_path):
+    """The configuration with a file for its data: scikit-learn takes long to load."""
+    np.save(tmp_path / "iris.npy", load_iris().data)
     path = tmp_path / "sammon.toml"
-    path.write_text(with_iris(CONFIG, tmp_path))
+    path.write_text(CONFIG.replace("iris.npy", str(tmp_path / "iris.npy")))
     return path
 
 
@@ -143,25 +138,6 @@ def test_it_runs_and_a_run_is_the_same_at_any_number_of_ranks(python, mpirun, co
     first = np.genfromtxt(tmp_path / "run1" / "trace.csv", delimiter=",", names=True)[0]
     assert values[0] < 0.5 * first["objective"]
     assert found[0]["metrics"]["stress"] == pytest.approx(values[0])
-
-
-def test_its_objectives_reach_the_engines_through_public_names(python, mpirun, tmp_path):
-    config = tmp_path / "springs.toml"
-    text = (
-        '[data]\npath = "iris.npy"\nscale = "standard"\n[objective]\nname = "spring-map"\n'
-        "[stop]\niterations = 30\n[output]\npictures = false\n"
-    )
-    config.write_text(with_iris(text, tmp_path))
-    found = []
-    for number in (1, 2):
-        out = tmp_path / f"run{number}"
-        ran(mpirun(number, [python, *THALWEG, "run", config, "--quiet", "--out", out]))
-        found.append(result_of(out))
-    assert found[1]["objective"] == pytest.approx(found[0]["objective"], rel=1e-6)
-    assert found[0]["metrics"] == found[1]["metrics"]
-    assert 0.9 < found[0]["metrics"]["distortion_of_two_columns"] < 1.01
-    trace = np.genfromtxt(tmp_path / "run1" / "trace.csv", delimiter=",", names=True)
-    assert trace["objective"][-1] < 0.5 * trace["objective"][0]
 
 
 def test_a_killed_run_goes_on_to_the_same_bits(python, mpirun, config, tmp_path):

@@ -221,12 +221,6 @@ def picture(kind: str = "PNG") -> bytes:
     return stream.getvalue()
 
 
-def with_value(value: float) -> np.ndarray:
-    table = TABLE.copy()
-    table[2, 1] = value
-    return table
-
-
 GOOD_NPY = saved(TABLE)
 GOOD_NPZ = zipped(a=GOOD_NPY)
 GOOD_MAT = mat(a=TABLE)
@@ -237,14 +231,10 @@ FILES: dict[str, bytes] = {
                       ".csv.gz", ".tif")
        for kind, name, content in (("no", "bytes", b""), ("other", "format", b"MATLAB\x89PNG\0\r"),
                                    ("many", "zeros", bytes(4096)))},
-    "huge.npy": npy((2**40, 2**20)),
-    "overflow.npy": npy((2**62, 2**62)),
     "truth.npy": npy((True, 3)),
     "no-axes.npy": npy((), body=8),
     "no-rows.npy": npy((0, 3), body=0),
     "many-axes.npy": npy((1,) * 60, body=8),
-    "short.npy": GOOD_NPY[:-8],
-    "object-type.npy": npy(descr="|O"),
     "dates.npy": saved(np.zeros((3, 3), dtype="M8[s]")),
     "record.npy": saved(np.zeros(3, dtype=[("a", float), ("b", int)])),
     "bad-type.npy": npy(descr="<f3"),
@@ -252,14 +242,9 @@ FILES: dict[str, bytes] = {
     "version-9.npy": npy(version=9),
     "version-2-cut.npy": npy(version=2)[:20],
     "nested-header.npy": b"\x93NUMPY\x01\x00" + struct.pack("<H", 60_000) + b"(" * 60_000,
-    "large.npy": saved(with_value(1e300)),
     "one-row.npy": saved(TABLE[:1]),
     "promises.npz": zipped(a=npy((2**26, 1000))),
     "promises-less-than-memory.npz": zipped(a=npy((10**7, 3))),
-    "shape-of-fractions.npz": zipped(
-        data=saved(np.ones(2)), indices=saved(np.zeros(2, int)), indptr=saved(np.arange(3)),
-        format=saved(np.array(b"csr")), shape=saved(np.array([2.5, 3.0])),
-    ),
     "damaged.npz": GOOD_NPZ[:60] + b"\0\1\2\3" + GOOD_NPZ[64:],
     "nothing-inside.npz": zipped(),
     "no-array.npz": zipped(a=b"just text"),
@@ -274,14 +259,12 @@ FILES: dict[str, bytes] = {
     "no-dimensions-idx": bytes((0, 0, 8, 0)),
     "dimensions-idx": idx(*(1,) * 40, body=1),
     "huge-idx": idx(2**32 - 1, 2**32 - 1),
-    "short-idx": idx(12, 3, body=30),
     "bad-code-idx": idx(12, 3, code=0x42, body=36),
     "header-cut-idx": idx(12, 3)[:7],
     "huge-idx.gz": gzip.compress(idx(2**32 - 1, 2**32 - 1)),
     "long-idx.gz": gzip.compress(idx(12, 3, body=2**20)),
     "cut.mat": GOOD_MAT[:-50],
     "damaged.mat": GOOD_MAT[:140] + b"\xff" * 16 + GOOD_MAT[156:],
-    "cell.mat": mat(a=np.array([[1, "a"]], dtype=object)),
     "struct.mat": mat(a={"b": 1.0}),
     "string.mat": mat(a="text"),
     "hdf5.mat": b"MATLAB 7.3 MAT-file" + bytes(600),
@@ -345,24 +328,6 @@ def test_an_archive_that_unpacks_to_gigabytes_gives_the_rows_that_are_asked_for(
     assert load_data({"path": str(tmp_path / "a.npz"), "rows": 100}).values.shape == (100, 1000)
 
 
-FOLDERS: dict[str, dict[str, bytes]] = {
-    "empty": {},
-    "two-sizes": {"a.png": picture(), "b.ppm": b"P6 1 1 255 abc"},
-    "damaged": {"a.png": picture()[:300]},
-    "hidden": {".a.png": picture()},
-}
-
-
-@pytest.mark.parametrize("name", FOLDERS)
-def test_folders_of_pictures(name, refused, tmp_path):
-    (tmp_path / "data").mkdir()
-    for file, content in FOLDERS[name].items():
-        (tmp_path / "data" / file).parent.mkdir(exist_ok=True)
-        (tmp_path / "data" / file).write_bytes(content)
-    (tmp_path / "c.toml").write_text(GOOD.replace('name = "iris"\nrows = 20', 'path = "data"'))
-    refused("run", "c.toml", "--out", "out")
-
-
 # -- labels ------------------------------------------------------------------------------------
 
 LABELS: dict[str, bytes] = {
@@ -404,27 +369,7 @@ def test_starting_points(name, refused, tmp_path):
     refused("run", "c.toml", "--out", "out")
 
 
-# -- output folders and checkpoints ------------------------------------------------------------
-
-
-DAMAGE: dict[str, Callable[[Path], object]] = {
-    "latest-is-empty": lambda f: (f / "checkpoint/latest").write_text(""),
-    "latest-leads-away": lambda f: (f / "checkpoint/latest").write_text("../../../etc"),
-    "latest-names-nothing": lambda f: (f / "checkpoint/latest").write_text("99-9"),
-    "configuration-is-empty": lambda f: (f / "config.toml").write_text(""),
-    "other-configuration": lambda f: (f / "config.toml").write_text(
-        (f / "config.toml").read_text().replace("perplexity = 4.0", "perplexity = 5.0")
-    ),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGE)
-def test_damaged_runs(name, refused, tmp_path):
-    (tmp_path / "c.toml").write_text(GOOD)
-    assert main(["run", "c.toml", "--out", "out", "--quiet"]) == 0
-    DAMAGE[name](tmp_path / "out")
-    refused("run", "c.toml", "--out", "out", "--resume", "--set", "stop.iterations=2")
-
+# -- output folders ----------------------------------------------------------------------------
 
 PLOTS: dict[str, dict[str, bytes]] = {
     "empty-trace": {"trace.csv": b""},

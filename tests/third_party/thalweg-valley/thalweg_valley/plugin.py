@@ -5,7 +5,7 @@ from thalweg.plugins import ObjectiveSpec, Option, PreconditionerSpec, SolverSpe
 
 @hookimpl
 def thalweg_objectives():
-    """Sammon's stress, and springs with a repulsion."""
+    """Sammon's stress."""
     return [
         ObjectiveSpec(
             name="sammon",
@@ -17,36 +17,20 @@ def thalweg_objectives():
             ),
             solver="barzilai-borwein",
             preconditioner="absolute-diagonal",
-        ),
-        ObjectiveSpec(
-            name="spring-map",
-            summary="springs between nearest neighbors, and a repulsion of all pairs",
-            load="thalweg_valley.spring_map:SpringMap",
-            options=(
-                Option("dimension", int, 2, "dimensions of the map", minimum=1),
-                Option("neighbors", int, 5, "nearest neighbors of a row", minimum=1),
-            ),
-            preconditioner="graph-laplacian",
-        ),
+        )
     ]
 
 
 @hookimpl
 def thalweg_preconditioners():
-    """A diagonal, and a graph Laplacian."""
+    """A diagonal."""
     return [
         PreconditionerSpec(
             name="absolute-diagonal",
             summary="absolute values of the Hessian diagonal",
             load="thalweg_valley.absolute_diagonal:AbsoluteDiagonal",
             options=(Option("floor", float, 0.05, "least entry, over the mean", unit="", above=0),),
-        ),
-        PreconditionerSpec(
-            name="graph-laplacian",
-            summary="the Laplacian of the attraction, and a multiple of the identity",
-            load="thalweg_valley.spring_map:GraphLaplacian",
-            options=(Option("shift", float, 1.0, "that multiple", above=0),),
-        ),
+        )
     ]
 
 
