@@ -354,21 +354,6 @@ def test_labels(name, refused, tmp_path):
     refused("run", "c.toml", "--out", "out")
 
 
-STARTS: dict[str, bytes] = {
-    "shape.npy": saved(np.zeros((3, 3))),
-    "transposed.npy": saved(np.zeros((2, 20))),
-    "short.npy": saved(np.zeros((20, 2)))[:-8],
-    "archive.npz": zipped(a=saved(np.zeros((20, 2)))),
-}
-
-
-@pytest.mark.parametrize("name", STARTS)
-def test_starting_points(name, refused, tmp_path):
-    (tmp_path / name).write_bytes(STARTS[name])
-    (tmp_path / "c.toml").write_text(GOOD + f'[run]\nstart = "{name}"\n')
-    refused("run", "c.toml", "--out", "out")
-
-
 # -- output folders ----------------------------------------------------------------------------
 
 PLOTS: dict[str, dict[str, bytes]] = {

@@ -116,8 +116,8 @@ def test_labels_of_rows_held_back_are_those_of_a_fit_of_all_rows(problem):
 @pytest.mark.parametrize("task", ["supervised", "semi-supervised", "alternative"])
 def test_rows_that_were_fitted_get_their_own_clusters_where_classes_overlap(task):
     stream = np.random.default_rng(0)
-    given = stream.integers(0, 3, 300)
-    points = stream.standard_normal((300, 6))
+    given = stream.integers(0, 3, 150)
+    points = stream.standard_normal((150, 6))
     points[:, 0] += 1.6 * given
     model = KDAC(n_clusters=3, n_components=2, sigma=0.5, task=task, random_state=0)
     model.fit(points, given)

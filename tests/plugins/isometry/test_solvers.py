@@ -8,6 +8,8 @@ from sklearn.datasets import load_iris
 import thalweg
 from thalweg import Status
 from thalweg.parallel import MPI
+from thalweg.plugins import SolverSpec, plugins
+from thalweg.testing import check_resumption
 from thalweg_isometry.active import holders
 from thalweg_isometry.hinge import HingeSearch
 from thalweg_isometry.map_ranks import eigengap_rank
@@ -202,22 +204,12 @@ def test_the_first_active_set_is_the_same_at_any_number_of_ranks(comm, digits, s
 
 @pytest.mark.ranks(2)
 @pytest.mark.parametrize("solver", COLUMN_METHODS)
-def test_an_interrupted_run_resumes_to_the_bit(comm, digits, secants_of, tmp_path, solver):
-    folder = comm.bcast(str(tmp_path))
-    secants = secants_of(digits[:20], comm)
+def test_an_interrupted_run_resumes_to_the_bit(comm, digits, secants_of, solver):
+    kind = plugins().find(SolverSpec, solver)[0].resolve()
     options = {"all_below": 0, "cuts_per_round": 60, **SHORT.get(solver, {})}
-
-    def run(**more):
-        return thalweg.minimize(NearIsometry(secants, 0.4, None), solver=solver, **options, **more)
-
-    whole = run()
-    assert whole.iterations > 2
-    half = whole.iterations // 2
-    run(iterations=half, checkpoint=folder)
-    rest = run(checkpoint=folder, resume=True)
-    assert rest.iterations == whole.iterations
-    np.testing.assert_array_equal(rest.x, whole.x)
-    np.testing.assert_array_equal(rest.trace["active"], whole.trace["active"])
+    objective = NearIsometry(secants_of(digits[:20], comm), 0.4, None)
+    x = objective.initial_point(0)
+    check_resumption(lambda: kind(**options), objective, x, steps=3)
 
 
 @pytest.mark.ranks(2)
