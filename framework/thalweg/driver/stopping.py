@@ -55,15 +55,8 @@ class Stop:
     ) -> Status:
         """Status by the rules on tolerances.
 
-        Parameters
-        ----------
-        values
-            Objective after each iteration, the last one last; of these at least the
-            last ``window + 1``, where there are as many.
-        gradient_norm
-            Euclidean norm of the gradient, or NaN.
-        error
-            Absolute error of these values: a decrease below it says nothing.
+        ``values`` are the objective after at least the last ``window + 1`` iterations, the last one
+        last; a decrease below their absolute ``error`` says nothing.  The norm may be NaN.
         """
         value = values[-1]
         if not math.isfinite(value):

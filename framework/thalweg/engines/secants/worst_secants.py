@@ -180,11 +180,11 @@ class WorstSecants:
             self._parts = [tuple(routes.deliver(part) for part in self._parts[0])]
             self._limit = self._options.max_pairs
             self._parts = [self._worst()]
-        if int(sum_over_ranks(comm, len(self._parts[0][0]))) <= self._options.max_pairs:
-            return
         i, j, value, _ = self._parts[0]
+        total = int(sum_over_ranks(comm, len(value)))
+        if total <= self._options.max_pairs:
+            return
         size, number = np.abs(value), i * layout.rows + j
-        total = int(sum_over_ranks(comm, len(size)))
         least = nth_over_ranks(comm, size, total - self._options.max_pairs)
         stay = size > least
         left = self._options.max_pairs - int(sum_over_ranks(comm, stay.sum()))
