@@ -38,7 +38,6 @@ class PaCMAPObjective(PairwiseEmbedding):
     """
 
     homotopy_name = "mid_near_weight"
-    homotopy_phrase = "the weight of mid-near pairs"
 
     def __init__(
         self,

@@ -97,9 +97,6 @@ class PairwiseEmbedding(
     the last term only where E- is a logarithm.
     """
 
-    #: The homotopy parameter, in sentences.
-    homotopy_phrase = "lambda"
-
     def __init__(
         self,
         layout: Layout,
@@ -280,7 +277,7 @@ class PairwiseEmbedding(
 
     def check_homotopy(self, value: float) -> None:
         if not (math.isfinite(value) and value >= 0.0):
-            name = self.homotopy_phrase
+            name = self.homotopy_name
             raise InputError(f"{name} must be a finite number of at least 0, not {value!r}")
 
     def default_homotopy(self) -> Sequence[float]:

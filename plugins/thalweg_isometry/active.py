@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from thalweg.engines.secants import SecantSet, SparseRows
+from thalweg.engines.secants import SecantSet, SparseRows, differences
 from thalweg.parallel import (
     Layout,
     RowRoutes,
@@ -41,15 +41,6 @@ LARGE = 500_000
 def holders(layout: Layout, pairs: np.ndarray) -> np.ndarray:
     """Rank that keeps each secant: the owner of its first point, or of its second, half of each."""
     return layout.owners(np.where(pairs.sum(axis=1) % 2, pairs[:, 0], pairs[:, 1]))
-
-
-def wanted_rows(secants: SecantSet, numbers: np.ndarray) -> np.ndarray:
-    """The points that this rank wants, by global numbers in any order, float64.  Collective."""
-    routes = RowRoutes(secants.comm, secants.layout.owners(numbers))
-    asked = routes.deliver(numbers) - secants.layout.start
-    rows = np.empty((len(numbers), secants.dimension))
-    rows[routes.rows] = routes.give_back(np.asarray(secants.points[asked], dtype=float))
-    return rows
 
 
 def sparse_matrix(points: SparseRows) -> scipy.sparse.csr_matrix:
@@ -77,14 +68,9 @@ def counting(secants: SecantSet, rows: np.ndarray, columns: np.ndarray) -> np.nd
 
 def measured(secants: SecantSet, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Those of this rank's pairs whose points differ, and their squared lengths.  Collective."""
-    touched, where = np.unique(pairs, return_inverse=True)
-    points = wanted_rows(secants, touched)
-    where = where.reshape(pairs.shape)
     lengths = np.empty(len(pairs))
-    for first in range(0, len(pairs), 4096):
-        part = where[first : first + 4096]
-        difference = points[part[:, 0]] - points[part[:, 1]]
-        lengths[first : first + 4096] = np.einsum("ij,ij->i", difference, difference)
+    for part, difference in differences(secants, pairs):
+        lengths[part] = np.einsum("ij,ij->i", difference, difference)
     distinct = lengths > 0.0
     return np.sort(pairs[distinct], axis=1), lengths[distinct]
 

@@ -111,14 +111,9 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
             if worst <= goal or converged:
                 break
         state = replace(
-            state,
-            residual=gap / max(1.0, size),
-            dual_residual=moved / max(1.0, size),
-            dual=multiplier,
-            x_factor=x,
-            p=p,
-            gamma=gamma,
-        )
+            state, residual=gap / max(1.0, size), dual_residual=moved / max(1.0, size),
+            dual=multiplier, x_factor=x, p=p, gamma=gamma,
+        )  # fmt: skip
         exhausted = state.attempt.iterations + used >= self.limit
         over = exhausted or converged
         met = worst <= goal or (over and worst <= state.attempt.delta)

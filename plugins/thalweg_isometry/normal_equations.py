@@ -4,23 +4,20 @@
 secants v_k as rows.  ``(I + beta A*A) L = R`` is solved in one of three ways, exchangeable
 by name: a Cholesky factor of the operator on the N(N+1)/2 numbers of a symmetric matrix,
 the Woodbury identity with a Cholesky factor of the m x m matrix ``I + beta A A*``, and
-conjugate gradients on the operator.
+conjugate gradients on that matrix, which has a row for each secant and lies over the ranks.
 """
 
-from __future__ import annotations
-
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import numpy as np
 import scipy.linalg
 
-from thalweg.engines.secants import SecantSet
+from thalweg.engines.laplacian import available
+from thalweg.engines.secants import SecantColumns
 from thalweg.numerics import conjugate_gradients
-from thalweg.parallel import MPI, Layout, agreed, any_over_ranks, sum_large, sum_over_ranks
+from thalweg.parallel import Layout, agreed, any_over_ranks, sum_large
 from thalweg.plugins import Help
-from thalweg_isometry.active import wanted_rows
 
 if TYPE_CHECKING:
     from thalweg_isometry.search_state import SearchState
@@ -35,165 +32,140 @@ Steps = Annotated[
     Help("whether P (L of numax) and q are found together, or one after the other as published"),
 ]
 
-#: Largest matrices that are factored.
-LARGEST = 5000
+#: Solver of the equations: of C, t and an excess to L.
+Equations = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
-#: Secants that products work with at a time; more than so many are kept in single precision.
-BLOCK, MANY = 4096, 5000
+#: Largest matrices that are factored, and columns from which on none is: products with matrices
+#: of so many cost more than those of the secants with each other.
+LARGEST, LONG = 5000, 2000
+
+#: Most secants whose products with each other are kept, a rank those of its own, and most
+#: iterations of conjugate gradients.
+SQUARED, LIMIT = 7000, 200
 
 #: Newton's steps that find P and q together: the next iteration goes on from where they end.
 NEWTON_STEPS = 3
 
 #: Share of the residual at the start of conjugate gradients, and of the right-hand side, to which
-#: the residual falls: ADMM corrects the rest, which is as large as its own steps.
-REDUCTION, SMALLEST = 0.02, 1e-5
+#: the residual falls.  They start from the last matrix, so that the first residual is as large as
+#: the step of ADMM, and a fixed share of it leaves ADMM convergent (the relative error of Eckstein
+#: and Yao, 2018); the other ends what is below any tolerance.  At 0.02 ADMM took up to a sixth
+#: more iterations than with factors, at 0.005 as many, for a sixth more products.
+REDUCTION, SMALLEST = 0.005, 1e-6
 
 
-class SecantRows:
-    """Unit secants: this rank's rows, shape (m, dimension), and their number on all ranks."""
-
-    def __init__(self, comm: MPI.Comm, rows: np.ndarray) -> None:
-        self.comm, self.rows = comm, rows
-        self.count = int(sum_over_ranks(comm, len(rows)))
-        self.layout = Layout(comm, self.count, rows.shape[1], local_rows=len(rows))
-
-    @classmethod
-    def of(cls, secants: SecantSet, pairs: np.ndarray, lengths: np.ndarray) -> SecantRows:
-        """Those of listed pairs, shape (m, 2), of these squared lengths; if many, single precision.
-
-        Collective.
-        """
-        touched, where = np.unique(pairs, return_inverse=True)
-        points = wanted_rows(secants, touched) - secants.mean
-        mine = where.reshape(pairs.shape)
-        many = sum_over_ranks(secants.comm, len(pairs)) > MANY
-        rows = np.empty((len(pairs), secants.dimension), dtype=np.float32 if many else np.float64)
-        for first in range(0, len(pairs), BLOCK):
-            part = slice(first, first + BLOCK)
-            unit = points[mine[part, 0]] - points[mine[part, 1]]
-            rows[part] = unit / np.sqrt(lengths[part])[:, None]
-        return cls(secants.comm, rows)
-
-    def some(self, which: np.ndarray) -> SecantRows:
-        """Only these of this rank's, by a mask of shape (m,).  Collective."""
-        return SecantRows(self.comm, self.rows[which])
-
-    def blocks(self) -> list[slice]:
-        """Parts of this rank's rows that products work with at a time."""
-        return [slice(k, k + BLOCK) for k in range(0, len(self.rows), BLOCK)]
-
-    def forward(self, matrix: np.ndarray) -> np.ndarray:
-        """``A(P)`` of this rank's secants, shape ``(m,)``, float64."""
-        forms, matrix = np.empty(len(self.rows)), matrix.astype(self.rows.dtype)
-        for part in self.blocks():
-            rows = self.rows[part]
-            forms[part] = np.einsum("ij,ij->i", rows @ matrix, rows)
-        return forms
-
-    def adjoint(self, weights: np.ndarray) -> np.ndarray:
-        """``A*(w)``, shape ``(dimension, dimension)``, on every rank, float64."""
-        total = np.zeros(2 * self.rows.shape[1:])
-        for part in self.blocks():
-            rows = self.rows[part]
-            total += rows.T @ (weights[part, None].astype(rows.dtype) * rows)
-        return sum_large(self.comm, total)
-
-    def gram(self) -> np.ndarray:
-        """``A A*``: the squared cosines ``(v_k^T v_l)^2``, shape ``(m, m)``, on every rank."""
-        everyone = self.layout.gather_rows(self.rows)
-        return self.layout.gather_rows((self.rows @ everyone.T).astype(float) ** 2)
+def _factored(matrix: np.ndarray, beta: float) -> Any:
+    """A Cholesky factor of ``I + beta M``, in the place of M."""
+    matrix *= beta
+    matrix[np.diag_indices_from(matrix)] += 1.0
+    return scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True)
 
 
-class NormalEquations(ABC):
-    """Solves ``(I + beta A*A) L = R``; factors, if it does, once."""
-
-    def __init__(self, rows: SecantRows, beta: float) -> None:
-        self.rows = rows
-        self.beta = beta
-
-    @abstractmethod
-    def solve(self, right: np.ndarray, guess: np.ndarray) -> np.ndarray:
-        """L, symmetric; ``guess`` is where an iteration may start."""
+def _right(rows: SecantColumns, beta: float, center: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """``C + beta A*(t)``, symmetric to the last bit."""
+    right = center + beta * rows.adjoint(target)
+    return np.asarray(0.5 * (right + right.T))
 
 
-class Woodbury(NormalEquations):
+def _woodbury(rows: SecantColumns, beta: float) -> Equations:
     """``L = R - beta A*(I + beta A A*)^-1 A(R)``."""
+    layout = rows.layout
+    factor = _factored(layout.gather_rows(rows.cosines().astype(float) ** 2), beta)
 
-    def __init__(self, rows: SecantRows, beta: float) -> None:
-        super().__init__(rows, beta)
-        matrix = rows.gram()
-        matrix *= beta
-        matrix[np.diag_indices_from(matrix)] += 1.0
-        self._factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True)
+    def solve(center: np.ndarray, target: np.ndarray, _: np.ndarray) -> np.ndarray:
+        right = _right(rows, beta, center, target)
+        forward = layout.gather_rows(rows.forward(right))
+        weights = layout.local(scipy.linalg.cho_solve(factor, forward))
+        return np.asarray(right - beta * rows.adjoint(weights))
 
-    def solve(self, right: np.ndarray, guess: np.ndarray) -> np.ndarray:
-        """Two products with A and two triangular solves."""
-        layout = self.rows.layout
-        forward = layout.gather_rows(self.rows.forward(right))
-        weights = layout.local(scipy.linalg.cho_solve(self._factor, forward))
-        return right - self.beta * self.rows.adjoint(weights)
+    return solve
 
 
-class Cholesky(NormalEquations):
+def _cholesky(rows: SecantColumns, beta: float) -> Equations:
     """The operator itself as a matrix over the upper triangle."""
+    upper = np.triu_indices(rows.rows.shape[1])
+    # Off-diagonal entries are scaled by sqrt 2, so that inner products agree.
+    scale = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
+    matrix = np.zeros((len(scale),) * 2)
+    for part in rows.blocks():
+        block = rows.rows[part]
+        features = block[:, upper[0]] * block[:, upper[1]] * scale
+        matrix += features.T @ features
+    factor = _factored(sum_large(rows.comm, matrix), beta)
 
-    def __init__(self, rows: SecantRows, beta: float) -> None:
-        super().__init__(rows, beta)
-        n = rows.rows.shape[1]
-        self._upper = np.triu_indices(n)
-        # Off-diagonal entries are scaled by sqrt 2, so that inner products agree.
-        self._scale = np.where(self._upper[0] == self._upper[1], 1.0, np.sqrt(2.0))
-        matrix = np.zeros((len(self._scale),) * 2)
-        for part in rows.blocks():
-            block = rows.rows[part]
-            features = block[:, self._upper[0]] * block[:, self._upper[1]] * self._scale
-            matrix += features.T @ features
-        matrix = sum_large(rows.comm, matrix)
-        matrix *= beta
-        matrix[np.diag_indices_from(matrix)] += 1.0
-        self._factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True)
-
-    def solve(self, right: np.ndarray, guess: np.ndarray) -> np.ndarray:
-        """Two triangular solves."""
-        packed = scipy.linalg.cho_solve(self._factor, right[self._upper] * self._scale)
-        packed = agreed(self.rows.comm, packed)
+    def solve(center: np.ndarray, target: np.ndarray, _: np.ndarray) -> np.ndarray:
+        right = _right(rows, beta, center, target)
+        packed = scipy.linalg.cho_solve(factor, right[upper] * scale)
         result = np.zeros_like(right)
-        result[self._upper] = packed / self._scale
-        return result + np.triu(result, 1).T
+        result[upper] = agreed(rows.comm, packed) / scale
+        return np.asarray(result + np.triu(result, 1).T)
+
+    return solve
 
 
-class ConjugateGradient(NormalEquations):
-    """Conjugate gradients from the last solution."""
+def _conjugate_gradients(rows: SecantColumns, beta: float) -> Equations:
+    """Conjugate gradients on a number for each secant, over the ranks, from the excess on.
 
-    def _times(self, matrix: np.ndarray) -> np.ndarray:
-        return matrix + self.beta * self.rows.adjoint(self.rows.forward(matrix))
+    ``L = C - beta A*(u)`` with u its excess, ``(I + beta A A*) u = A(C) - t``.
+    """
+    layout, squared = rows.layout, rows.cosines() if rows.count <= SQUARED else None
+    if squared is not None:
+        np.multiply(squared, squared, out=squared)
 
-    def _dot(self, a: np.ndarray, b: np.ndarray) -> float:
-        return agreed(self.rows.comm, float(np.vdot(a, b)))
+    def times(u: np.ndarray) -> np.ndarray:
+        if squared is None:
+            return u + beta * rows.forward(rows.adjoint(u))
+        return u + beta * (squared @ layout.gather_rows(u).astype(squared.dtype))
 
-    def solve(self, right: np.ndarray, guess: np.ndarray) -> np.ndarray:
-        """At most 200 products with A and A*."""
-        residual = right - self._times(guess)
-        size = self._dot(residual, residual)
-        goal = max(REDUCTION**2 * size, SMALLEST**2 * self._dot(right, right))
-        solution = conjugate_gradients(self._times, guess, residual, self._dot, goal, 200).x
-        return 0.5 * (solution + solution.T)
+    def solve(center: np.ndarray, target: np.ndarray, excess: np.ndarray) -> np.ndarray:
+        right = rows.forward(center) - target
+        residual = right - times(excess)
+        goal = max(REDUCTION * layout.norm(residual), SMALLEST * layout.norm(right))
+        change = _solution(layout, times, residual, goal) if goal else residual
+        matrix = center - beta * rows.adjoint(excess + change)
+        return np.asarray(0.5 * (matrix + matrix.T))
 
-
-KINDS: dict[str, Callable[[SecantRows, float], NormalEquations]] = {
-    "woodbury": Woodbury,
-    "cholesky": Cholesky,
-    "cg": ConjugateGradient,
-}
+    return solve
 
 
-def normal_equations(kind: str, rows: SecantRows, beta: float) -> NormalEquations:
-    """The inner solver of that name; ``"auto"`` factors the smaller matrix if it is small."""
+def _solution(
+    layout: Layout, times: Callable[[np.ndarray], np.ndarray], right: np.ndarray, goal: float
+) -> np.ndarray:
+    """Solution to a residual of length ``goal``, from zero on.  Collective."""
+    if not available("icc"):
+        zeros = np.zeros_like(right)
+        return conjugate_gradients(times, zeros, right, layout.dot, goal**2, LIMIT).x
+    from thalweg.engines.hessian import matrix_free
+    from thalweg.parallel import PETSc, array_of, vec_over
+
+    matrix = matrix_free(layout, lambda column: times(column[:, 0]))
+    vec, ksp = vec_over(layout, right.copy()), PETSc.KSP().create(layout.comm)
+    try:
+        ksp.setOperators(matrix)
+        ksp.setType("cg")
+        ksp.getPC().setType("none")
+        ksp.setTolerances(rtol=1e-16, atol=goal, max_it=LIMIT)
+        ksp.solve(vec, vec)
+        return array_of(layout, vec)[:, 0]
+    finally:
+        for one in (ksp, vec, matrix):
+            one.destroy()
+
+
+KINDS = {"woodbury": _woodbury, "cholesky": _cholesky, "cg": _conjugate_gradients}
+
+
+def normal_equations(kind: str, rows: SecantColumns, beta: float) -> Equations:
+    """The inner solver of that name; ``"auto"`` factors the smaller matrix if it is small.
+
+    Of C, t and an excess ``A(L) - t`` from which an iteration may start, it makes the L that is
+    least in ``1/2 ||L - C||_F^2 + beta/2 ||A(L) - t||^2``.
+    """
     if kind == "auto":
         n = rows.rows.shape[1]
         symmetric = n * (n + 1) // 2
         kind = "woodbury" if rows.count <= symmetric else "cholesky"
-        if min(rows.count, symmetric) > LARGEST:
+        if n >= LONG or min(rows.count, symmetric) > LARGEST:
             kind = "cg"
     return KINDS[kind if rows.count else "cg"](rows, beta)  # without rows nothing is factored
 
@@ -204,11 +176,11 @@ class BoundedForms:
     ``kind`` is the name of the inner solver.
     """
 
-    def __init__(self, rows: SecantRows, kind: str) -> None:
+    def __init__(self, rows: SecantColumns, kind: str) -> None:
         self.rows = rows
         self._kind = kind
-        self._outside = np.empty(0, dtype=bool)
-        self._equations: NormalEquations | None = None
+        self._outside, self._beta = np.empty(0, dtype=bool), 0.0
+        self._solve: Equations | None = None  # of those outside
 
     def nearest(
         self,
@@ -233,28 +205,24 @@ class BoundedForms:
         matrix, miss = start, self.rows.forward(start) + shift - 1.0
         for step in range(1 if published else NEWTON_STEPS):
             outside = (np.abs(miss) > delta) | published
-            equations = self._equations
-            changed = not np.array_equal(outside, self._outside)
-            if (
-                equations is None
-                or equations.beta != beta
-                or any_over_ranks(self.rows.comm, changed)
-            ):
-                equations = self._equations = None  # there is one factor at a time
-                equations = normal_equations(self._kind, self.rows.some(outside), beta)
-                self._outside, self._equations = outside, equations
+            changed = beta != self._beta or not np.array_equal(outside, self._outside)
+            if self._solve is None or any_over_ranks(self.rows.comm, changed):
+                self._solve = None  # there is one factor at a time
+                self._solve = normal_equations(self._kind, self.rows.some(outside), beta)
+                self._outside, self._beta = outside, beta
             elif step:
                 break
             nearest = np.clip(miss, -delta, delta)
-            right = center + beta * equations.rows.adjoint((1.0 + nearest - shift)[outside])
-            matrix = equations.solve(0.5 * (right + right.T), matrix)
+            target, excess = 1.0 + nearest - shift, miss - nearest
+            matrix = self._solve(center, target[outside], excess[outside])
             miss = self.rows.forward(matrix) + shift - 1.0
         return matrix, miss - (nearest if published else np.clip(miss, -delta, delta))
 
 
-def bounded_forms(state: SearchState, kind: str) -> BoundedForms:
+def bounded_forms(state: "SearchState", kind: str) -> BoundedForms:
     """The bounds at the cuts of a search, kept while these stand still."""
     made, cuts = state.cuts.made, state.cuts
     if "forms" not in made:
-        made["forms"] = BoundedForms(SecantRows.of(state.secants, cuts.pairs, cuts.lengths), kind)
+        columns = SecantColumns.of(state.secants, cuts.pairs, cuts.lengths)
+        made["forms"] = BoundedForms(columns, kind)
     return cast(BoundedForms, made["forms"])

@@ -5,12 +5,11 @@ et al., with scaled multipliers Gamma and omega.  The P-step thresholds eigenval
 that P stays positive semidefinite, which thresholding singular values does not; L and q
 are found together.
 
-The least nuclear norm over a few thousand cuts has a rank far too low for the other
-secants.  Therefore separation rounds take place whenever P is within the bounds at the
-cuts, long before it is the least.  Where the rank is given, it is a further constraint on P:
-the P-step keeps the leading eigenpairs (2.9) of what it thresholds, and P is the answer as
-soon as it is within all bounds.  It then takes little from the eigenvalues: what it takes
-shortens secants, and only the cuts are held.
+The least nuclear norm over a few thousand cuts has a rank far too low for the other secants:
+separation rounds take place whenever P is within the bounds at the cuts, long before it is the
+least.  A rank that is given further constrains P: the P-step keeps the leading eigenpairs (2.9) of
+what it thresholds, and P is the answer as soon as it is within all bounds.  It then takes little
+from the eigenvalues: what it takes shortens secants, and only the cuts are held.
 
 ``steps="published"`` solves the three subproblems of (2.12), P, q and L, one after the other with
 penalties that stay as given, and the bounds as they are.  By default L and q are found together,
@@ -23,12 +22,13 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+import scipy.linalg
 
 from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
-from thalweg_isometry.normal_equations import InnerSolver, Steps, bounded_forms
+from thalweg_isometry.normal_equations import LONG, InnerSolver, Steps, bounded_forms
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
@@ -125,17 +125,9 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
             penalty *= multiple
             gamma, omega = gamma / multiple, omega / multiple
         state = replace(
-            state,
-            dual=omega,
-            low=low,
-            gamma=gamma,
-            penalty=penalty,
-            lowest=lowest,
-            lowest_at=lowest_at,
-            residual=primal,
-            dual_residual=dual,
-            solved=solved or exhausted,
-        )
+            state, dual=omega, low=low, gamma=gamma, penalty=penalty, lowest=lowest,
+            lowest_at=lowest_at, residual=primal, dual_residual=dual, solved=solved or exhausted,
+        )  # fmt: skip
         stalled = state.attempt.iterations + used - lowest_at >= STALLED_AFTER
         within = worst <= state.attempt.delta
         met = worst <= goal if wanted else within and state.solved
@@ -159,7 +151,10 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
 
 def _thresholded(matrix: np.ndarray, threshold: float, rows: int) -> np.ndarray:
     """Factor of a matrix whose eigenvalues are lessened; at most so many stay above zero."""
-    values, vectors = np.linalg.eigh(matrix)
+    if len(matrix) < LONG:
+        values, vectors = np.linalg.eigh(matrix)
+    else:  # of many only those that stay
+        values, vectors = scipy.linalg.eigh(matrix, subset_by_value=(threshold, np.inf))
     values = np.maximum(values - threshold, 0.0)
     values[:-rows] = 0.0
     return (np.sqrt(values) * vectors).T[values > 0.0]

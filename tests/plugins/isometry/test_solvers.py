@@ -10,6 +10,7 @@ from thalweg import Status
 from thalweg.parallel import MPI
 from thalweg.plugins import SolverSpec, plugins
 from thalweg.testing import check_resumption
+from thalweg_isometry import normal_equations, numax
 from thalweg_isometry.active import holders
 from thalweg_isometry.hinge import HingeSearch
 from thalweg_isometry.map_ranks import eigengap_rank
@@ -103,6 +104,15 @@ def test_numax_finds_the_least_nuclear_norm(secants_of, steps, aim):
     trace = (result.solution**2).sum()
     assert trace == pytest.approx(least_trace(points, 0.3 * aim), rel=1e-4)
     assert result.metrics["delta"] == pytest.approx(0.3 * aim, rel=1e-4)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_long_secants_lead_to_the_same_nuclear_norm_over_the_ranks(comm, secants_of, monkeypatch):
+    for module in (numax, normal_equations):
+        monkeypatch.setattr(module, "LONG", 4)
+    points = np.random.default_rng(0).standard_normal((10, 4))
+    result = thalweg.minimize(NearIsometry(secants_of(points, comm), 0.3, None), solver="numax")
+    assert (result.solution**2).sum() == pytest.approx(least_trace(points, 0.294), rel=1e-3)
 
 
 @pytest.mark.parametrize(("solver", "rank"), [("fromax", 9), ("numax", None)])

@@ -116,6 +116,7 @@ class SparseRows:
             rows.data = exact_points(rows.data[None])[0].astype(float)
             rows.sum_duplicates()
             rows.eliminate_zeros()
+        rows.data = rescaled_points(rows.data, layout)
         counts = np.diff(rows.indptr)
         width = int(max_over_ranks(layout.comm, float(counts.max(initial=0))))
         packed = np.zeros((rows.shape[0], 2 * width))
@@ -138,11 +139,6 @@ class SparseRows:
     def entries(self) -> np.ndarray:
         """The entries, zeros that fill up included, shape ``(n, m)``."""
         return self.packed[:, self.packed.shape[1] // 2 :]
-
-    def with_entries(self, entries: np.ndarray) -> Self:
-        """Other entries at the same places."""
-        width = self.packed.shape[1] // 2
-        return replace(self, packed=np.hstack([self.packed[:, :width], entries]))
 
     def part(self, rows: np.ndarray) -> Self:
         """Some of the rows."""

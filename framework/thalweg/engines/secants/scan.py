@@ -14,23 +14,18 @@ class ScanOptions:
     threshold: float = np.inf
     #: At most so many pairs are kept.
     max_pairs: int = 0
-    #: Of each point's pairs with the later points of one tile, at most so
-    #: many are kept: a spread of violators says more than a cluster.
+    #: At most so many are kept of a point's pairs with the later points of a tile: no cluster.
     per_row: int = 3
-    #: Share of the tiles that is scanned, the same tiles at any number of
-    #: ranks.
+    #: Share of the tiles that is scanned, the same tiles at any number of ranks.
     fraction: float = 1.0
     #: Chooses the tiles.
     seed: int = 0
-    #: Coordinates in the tiles' products, the others being bounded by their
-    #: norms; None chooses by cost, 0 means all.
+    #: Coordinates in the tiles' products, the others being bounded by their norms, and further
+    #: ones for pairs that these leave undecided; None chooses both by cost, 0 means all.
     n_leading: int | None = None
-    #: Further coordinates for the pairs that the leading ones leave undecided; with
-    #: ``n_leading=None`` they are chosen as well.
     n_further: int = 0
-    #: Number of a part, from 0, and how many parts the tiles are scanned in, one a call,
-    #: so that work can be saved in between.  After the last part the scan is the same as
-    #: that in one part.
+    #: Number of a part, from 0, and how many parts the tiles are scanned in, one a call, so that
+    #: work can be saved in between.  After the last part the scan is that in one part.
     part: tuple[int, int] = (0, 1)
     #: Where among the tiles part 0 begins, the same for all parts: a scan may so go on
     #: where that of another map ended.
@@ -51,18 +46,17 @@ class Scan:
     Attributes
     ----------
     delta, delta_lower
-        The largest distortion in absolute value among the pairs seen lies between
-        these two, rounding included; over all secants if ``complete``.
+        The largest distortion in absolute value among the pairs seen lies between these two,
+        rounding included; over all secants if ``complete``.
     pair
         The numbers (i, j), i < j, of the points whose measured distortion is the
         largest; (-1, -1) if all are measured as zero or there is no secant.
     complete
         Whether every secant was seen, and not a sample of the tiles.
     pairs, distortions, lengths
-        The worst pairs, worst first, ties by number: global numbers (m, 2)
-        int64, signed distortions (m,), squared lengths ``||x_i - x_j||^2`` (m,).
-        Of a scan that was asked to share them each rank has some, each pair on one rank;
-        so a checkpoint stores them.
+        The worst pairs, worst first, ties by number: global numbers (m, 2) int64, signed
+        distortions (m,), squared lengths ``||x_i - x_j||^2`` (m,).  Of a scan that was asked to
+        share them each rank has some, each pair on one rank; so a checkpoint stores them.
     n_pairs, n_coincident
         Pairs seen, and how many of them are two points at the same place.
     n_measured

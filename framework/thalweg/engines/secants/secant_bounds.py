@@ -1,10 +1,9 @@
 """Bounds on every distortion of a tile, and the accuracy of a measured one, under rounding.
 
-Arithmetic.  The points and the map are taken as exact, as the float64 numbers that they
-are.  Operations round to nearest with unit ``u = 2^-53``, in single precision with
-``v = 2^-24``; a sum of n products, in any order and with or without fused
-multiply-adds, errs by at most ``gamma_n = n u / (1 - n u)`` times the sum of the
-absolute products (Higham, Accuracy and Stability of Numerical Algorithms, secs. 3.1, 3.5).
+Arithmetic.  The points and the map are exact, the float64 numbers that they are.  Operations
+round to nearest with unit ``u = 2^-53``, in single precision with ``v = 2^-24``; a sum of n
+products, in any order, fused or not, errs by at most ``gamma_n = n u / (1 - n u)`` times the sum
+of the absolute products (Higham, Accuracy and Stability of Numerical Algorithms, secs. 3.1, 3.5).
 
 Bounds.  With the mean m and p leading directions Q let ``z_i = fl(x_i - m)``,
 ``l_i = fl(Q z_i)`` and ``r_i = z_i - Q^T l_i``.  For two points, ``a = l_i - l_j`` and

@@ -1,15 +1,13 @@
 """The secant oracle: how far a linear map is from an isometry on a set of points.
 
-A secant is the direction between two points.  For a map Psi the distortion of
-the pair (i, j) is ``||Psi (x_i - x_j)||^2 / ||x_i - x_j||^2 - 1``, and Psi's
-isometry constant delta is the largest distortion in absolute value.
-:class:`SecantSet` finds it, and the worst pairs, over all pairs, without ever
-storing them: blocks of points pass around the ranks, each pair of blocks is cut
-into tiles, and a tile costs two matrix products in single precision and one
-pass that bounds every distortion.  The bounds hold under rounding
-(:mod:`~thalweg.engines.secants.secant_bounds`), so that only the few pairs that may
-matter are measured in float64, from the points themselves, in an order of
-summation that does not depend on the ranks.
+A secant is the direction between two points.  For a map Psi the distortion of the pair (i, j) is
+``||Psi (x_i - x_j)||^2 / ||x_i - x_j||^2 - 1``, and Psi's isometry constant delta is the largest
+distortion in absolute value.  :class:`SecantSet` finds it, and the worst pairs, over all pairs,
+without ever storing them: blocks of points pass around the ranks, each pair of blocks is cut into
+tiles, and a tile costs two matrix products in single precision and one pass that bounds every
+distortion.  The bounds hold under rounding (:mod:`~thalweg.engines.secants.secant_bounds`): only
+the few pairs that may matter are measured in float64, in an order of summation that does not
+depend on the ranks.
 
 >>> import numpy as np
 >>> from thalweg.parallel import MPI, Layout
@@ -69,9 +67,8 @@ class SecantSet(Identified):
     points
         This rank's points, shape ``(n_local, dimension)``; kept as uint8 or
         float32 if that is what they are (or small integers), else as float64.  A sparse
-        matrix of SciPy stays sparse.
-        Where single precision could not hold their squares they are multiplied by
-        a power of two, which changes no distortion.
+        matrix of SciPy stays sparse.  Where single precision could not hold their squares they
+        are multiplied by a power of two, which changes no distortion.
     layout
         Distribution of the points over the ranks; only its rows are used.
     labels
@@ -111,8 +108,7 @@ class SecantSet(Identified):
         #: This rank's points, an array or sparse rows.
         self.points: np.ndarray | SparseRows
         if scipy.sparse.issparse(points):
-            rows = SparseRows.of(points, layout)
-            self.points = rows.with_entries(rescaled_points(rows.entries, layout))
+            self.points = SparseRows.of(points, layout)
         else:
             with raise_on_all_ranks(layout.comm):
                 points = exact_points(points)

@@ -15,13 +15,7 @@ from thalweg.engines.secants.secant_bounds import (
     image_bounds,
     split_points,
 )
-from thalweg.engines.secants.secant_tiles import (
-    TILE,
-    Block,
-    Edges,
-    TileChoice,
-    tiles_of,
-)
+from thalweg.engines.secants.secant_tiles import TILE, Block, Edges, TileChoice, tiles_of
 from thalweg.engines.secants.worst_secants import WorstSecants
 from thalweg.parallel import Ring, max_over_ranks, run_on_threads
 

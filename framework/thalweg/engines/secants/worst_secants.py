@@ -154,19 +154,11 @@ class WorstSecants:
         pairs, coincident, measured = values_of_all_ranks(comm, own).sum(axis=0).tolist()
         lower, upper = self._accuracy.interval(self._best)
         return Scan(
-            delta=upper,
-            delta_lower=lower,
-            pair=self._best_pair,
-            complete=complete,
-            pairs=np.stack([i, j], axis=1),
-            distortions=value,
-            lengths=length,
-            n_pairs=count if complete else pairs,
-            n_coincident=coincident,
-            n_measured=measured,
-            n_leading=n_leading,
-            largest=self._best,
-        )
+            delta=upper, delta_lower=lower, pair=self._best_pair, complete=complete,
+            pairs=np.stack([i, j], axis=1), distortions=value, lengths=length,
+            n_pairs=count if complete else pairs, n_coincident=coincident, n_measured=measured,
+            n_leading=n_leading, largest=self._best,
+        )  # fmt: skip
 
     def _choose(self, layout: Layout) -> None:
         """Keep this rank's part of the worst of all ranks."""
