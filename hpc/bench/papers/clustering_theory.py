@@ -16,6 +16,9 @@ THEORY = (
     Theorem("(3)", "U by the leading eigenvectors of H D^(−1/2) K D^(−1/2) H",
             (f"{RUNS}::test_every_eigensolver_of_the_embedding_step_finds_the_same_subspace",
              f"{PARTS}::test_leading_subspace_by_products_equals_lapack")),
+    Theorem("Algorithm 1", "k-means on the rows of U: `embedding_rows = \"published\"`, or rows of "
+            "length one, the default",
+            (f"{RUNS}::test_k_means_clusters_rows_of_length_one_or_as_published",)),
     Theorem("(4), Appendix A", "the weights γ, with D^(−1/2)",
             (f"{FORMULAS}::test_weights_are_those_of_equation_4_for_any_number_of_labelings",)),
     Theorem("(5), (8)", "gradient Φ(W) W, and Φ",
@@ -28,7 +31,10 @@ THEORY = (
              "test_the_plain_iteration_raises_the_objective_where_the_safeguarded_does_not",
              f"{SOLVERS}::test_no_step_raises_the_objective_within_a_round")),
     Theorem("Theorem 1, Lemmas 1 and 4", "a fixed point under (10) satisfies the second-order "
-            "conditions", note="condition (10) itself has a test, see the next row"),
+            "conditions: `least_curvature`, the least eigenvalue of the Lagrangian's Hessian on "
+            "tangent vectors, of `curvature = true`",
+            (f"{RUNS}::test_all_measures_are_those_of_their_definitions",
+             f"{PARTS}::test_the_least_curvature_is_that_of_the_lagrangian_on_subspaces")),
     Theorem("(10)", "both sides of the condition on σ",
             (f"{RUNS}::test_all_measures_are_those_of_their_definitions",)),
     Theorem("(11)", "q where the eigengap is widest",

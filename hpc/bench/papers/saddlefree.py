@@ -209,6 +209,11 @@ THEORY = (
     Theorem("Damping", "|H| is kept regular",
             (f"{ABSOLUTE}::test_a_singular_hessian_without_damping_is_refused",
              f"{ABSOLUTE}::test_one_basis_serves_every_damping_without_another_product")),
+    Theorem("(1)", "|H| in the metric of a preconditioner, as of `spectral`",
+            (f"{ABSOLUTE}::test_a_preconditioner_is_the_metric_of_the_absolute_value",
+             "plugins/saddlefree/test_saddle_free.py::"
+             "test_only_lanczos_takes_a_preconditioner_and_none_is_chosen_by_default"),
+            "`saddle-free` with a preconditioner; the note has none"),
     Theorem("Saddles", "the step leaves a saddle to which Newton's converges",
             ("plugins/saddlefree/test_saddle_free.py::"
              "test_saddle_free_leaves_where_newton_converges_to_the_saddle",
