@@ -17,7 +17,10 @@ Neighbors = Annotated[
         "nearest neighbors of a point; nearest pairs connect components of their graph", minimum=1
     ),
 ]
-Search = Annotated[Literal["exact", "approximate"], Help("how nearest neighbors are found")]
+Search = Annotated[
+    Literal["exact", "approximate"],
+    Help("how nearest neighbors are found; the latter, of sparse rows, needs pynndescent"),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,13 +32,7 @@ class MapOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AffinityOptions:
-    """How affinities are made from points.
-
-    ``metric`` and ``neighbor_search`` are those of
-    :func:`~thalweg_embedding.affinities.distances.nearest_by`, ``perplexity`` that of
-    :func:`~thalweg_embedding.affinities.affinities_from_data.perplexity_for`.  Sparse graphs have
-    the 3 x perplexity nearest neighbors of a point.
-    """
+    """How affinities are made from points."""
 
     perplexity: Perplexity = None
     perplexities: Annotated[
@@ -59,7 +56,8 @@ class AffinityOptions:
     metric: Annotated[
         str,
         Help(
-            "distance of the data: euclidean, cosine, correlation, precomputed, SciPy's "
+            "distance of the data: euclidean, cosine, correlation, precomputed (the data are "
+            "distances, square, or a sparse matrix of those to nearest neighbors), SciPy's "
             "cityblock, chebyshev, jaccard ..., or any of pynndescent, where that is installed"
         ),
     ] = "euclidean"
@@ -72,11 +70,7 @@ class AffinityOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class StartOptions:
-    """Where a map starts.
-
-    Principal components are taken for SNE variants and others of bounded attraction where the
-    points themselves are given; the usual scales are in :mod:`~thalweg_embedding.defaults`.
-    """
+    """Where a map starts; the usual scales are in :mod:`~thalweg_embedding.defaults`."""
 
     init: Annotated[
         Literal["auto", "random", "pca", "spectral"],
@@ -99,9 +93,7 @@ class RepulsionOptions:
     """How strongly points repel each other, and how that is summed.
 
     Repulsive weights count where E- is no logarithm; ``"complement"`` is (1 - mu)/M for affinities
-    mu <= 1 that sum to M: with lambda = 1, then the default, E is a cross-entropy over all pairs
-    divided by M.  See :func:`~thalweg_embedding.pairs.choice.repulsive_sum`, and for the stages of
-    exaggeration :meth:`~thalweg_embedding.families.Family.stages`.
+    mu <= 1 that sum to M.
     """
 
     lambda_: Annotated[
@@ -143,11 +135,7 @@ class RepulsionOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingOptions(RepulsionOptions, StartOptions, AffinityOptions, MapOptions):
-    """Options of :func:`~thalweg_embedding.embedding`.
-
-    ``density`` is the weight of a
-    :class:`~thalweg_embedding.pairs.density.DensityCorrelation`, which is subtracted.
-    """
+    """Options of :func:`~thalweg_embedding.embedding`."""
 
     density: Annotated[
         float,

@@ -3,10 +3,13 @@
 import functools
 import inspect
 import re
+import textwrap
 from dataclasses import dataclass, is_dataclass
 from typing import Any, TypeVar, dataclass_transform
 
 from thalweg.errors import suggestion
+from thalweg.plugins.declared import declared_options
+from thalweg.plugins.options import Option
 
 C = TypeVar("C", bound=type)
 
@@ -18,9 +21,10 @@ def estimator(cls: C) -> C:
     It becomes a dataclass that is compared by identity; parameters beyond those of an estimator
     that it derives from are given by name.  Its docstring gets the parameters and attributes of
     the classes that it derives from beside its own and, where it has no example, theirs under its
-    name.  Parameters that a tuple ``_first`` of the class names come first, in the signature too.
-    A parameter that it does not have is refused with the sentence that a mapping ``_other_names``
-    holds for it, or with the nearest name.
+    name; of parameters that none of them describes, the help of the options that the function
+    ``_build`` of the class declares.  Parameters that a tuple ``_first`` of the class names come
+    first, in the signature too.  A parameter that it does not have is refused with the sentence
+    that a mapping ``_other_names`` holds for it, or with the nearest name.
 
     Examples
     --------
@@ -72,6 +76,11 @@ def _whole_docstring(cls: type) -> str:
         for base in filter(is_dataclass, cls.__mro__):
             for entry in re.split(r"\n(?=\S)", _sections(base).get(title, "").strip()):
                 entries.setdefault(re.split(" :|\n", entry)[0], entry)
+        if title == "Parameters" and hasattr(cls, "_build"):
+            described = ", ".join(entries).split(", ")
+            for option in declared_options(cls._build):
+                if option.keyword in cls.__dataclass_fields__ and option.keyword not in described:  # type: ignore[attr-defined]
+                    entries[option.keyword] = _entry(option)
         first = sorted(entries, key=lambda names: _place(cls, names.split(",")[0]))
         sections[title] = "\n".join(entries[names] for names in first if names)
     examples = (
@@ -85,6 +94,14 @@ def _whole_docstring(cls: type) -> str:
         for title, body in sections.items()
         if body.strip()
     )
+
+
+def _entry(option: Option) -> str:
+    """A parameter by its option."""
+    choices = ", ".join(f'``"{choice}"``' for choice in option.choices or ())
+    start = f"{choices}: {option.help[:1]}" if choices else option.help[:1].upper()
+    text = textwrap.fill(f"{start}{option.help[1:]}.", 92)
+    return f"{option.keyword}\n{textwrap.indent(text, '    ')}"
 
 
 def _sections(cls: type) -> dict[str, str]:

@@ -28,8 +28,6 @@ class EigenvectorEstimator(MapTransformer):
     ----------
     n_components
         Dimensions of the map.
-    n_neighbors
-        Neighbors of a point; all others where there are fewer.
     eigen_solver
         Method of the solver ``eigen``.
     keep_data
@@ -115,11 +113,6 @@ class LaplacianEigenmaps(EigenvectorEstimator):
     affinity
         ``"neighbors"``: weight 1 for the ``n_neighbors`` nearest; ``"entropic"``, with
         ``perplexity``; or ``"precomputed"``.
-    perplexity
-        Effective number of neighbors of entropic affinities; by default 30, or a third of the
-        points if that is less.
-    normalized
-        Constraint X'DX = I with the degrees D, or X'X = I.
     """
 
     _build = staticmethod(laplacian_eigenmaps)
