@@ -70,14 +70,9 @@ class Family:
     ) -> tuple[float, ...]:
         """Factors of lambda that a run passes through, from 1/exaggeration to 1.
 
-        Up to 15,000 points each is at most three times the one before until 1/2, then come 0.6,
-        0.7, 0.8, 0.9 and 1: for 12, 1/12, 1/4.9, 1/2 and those.  Near 1 a map grows most, and its
-        neighborhoods order themselves if it grows slowly.  Maps of more points gain nothing by
-        that, and have factors at most twice the one before: 1/12, 1/6.45, 1/3.46, 1/1.86 and 1.
-
-        None asks for 12 where E- is a logarithm and the points are many, else for no stages: small
-        maps, and those of the elastic embedding, unfold as well without.  ``unfold_first``: stages
-        are wanted in any case.
+        Each is at most three times the one before until 1/2, or twice where points are many, as
+        MATHEMATICS.md tells under "Stages".  None asks for 12 where E- is a logarithm and the
+        points are many, else for no stages.  ``unfold_first``: stages are wanted in any case.
         """
         if exaggeration is None:
             exaggerated = unfold_first or (self.staged and rows >= defaults.MANY_ROWS)
@@ -125,11 +120,6 @@ def umap(
     ] = 1.0,
 ) -> Family:
     """UMAP's kernel 1/(1 + a d^b), of McInnes, Healy and Melville (2018), and its cross-entropy.
-
-    In UMAP's algorithm both ends of a drawn edge attract each other, but only its head is repelled
-    by the five negative samples.  Its expected step is then along the negative gradient of E
-    with uniform repulsive weights and lambda = (5/2)(N - 1)/N, the default, where all points
-    have the same degree (Damrich and Hamprecht 2021).
 
     Raises
     ------

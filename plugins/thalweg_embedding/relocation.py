@@ -19,19 +19,8 @@ class Relocation:
     Rows that a graph's edges connect, or that lie close together, come to one rank: exchanges of
     ghost rows are then as small as the borders.  Collective, as all its methods.
 
-    Parameters
-    ----------
-    layout
-        Distribution of the rows.
-    destinations
-        Rank that each of this rank's rows goes to, shape (local_rows,).
-
-    Attributes
-    ----------
-    origin : Layout
-        Distribution of the rows as given.
-    layout : Layout
-        The same rows at their new places, where they have new numbers.
+    ``destinations`` are the ranks that this rank's rows go to, shape (local_rows,); ``origin`` is
+    the layout of the rows as given, and ``layout`` that at their new places, with new numbers.
     """
 
     def __init__(self, layout: Layout, destinations: np.ndarray) -> None:
@@ -76,17 +65,8 @@ class Relocation:
 class RowMatrix:
     """A matrix distributed by rows, which multiplies arrays distributed in the same way.
 
-    Collective, as all its methods.
-
-    Parameters
-    ----------
-    layout
-        Distribution of the arrays' rows, and of the matrix's.
-    rows
-        This rank's rows, shape ``(local_rows, rows)``: a CSR matrix, or a dense array, which
-        needs every row of what it multiplies.
-    places
-        Where the matrix's rows lie, if not where the arrays' do.
+    ``rows`` are this rank's, shape (local_rows, rows), CSR or dense, and ``places`` tells where the
+    matrix's rows lie, if not where the arrays' do.  Collective, as all its methods.
     """
 
     def __init__(

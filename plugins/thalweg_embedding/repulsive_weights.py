@@ -5,7 +5,7 @@ import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import Ring, max_over_ranks, sum_over_ranks
+from thalweg.parallel import max_over_ranks, sum_over_ranks
 from thalweg_embedding.affinities.affinities_from_data import Affinities
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.families import Family
@@ -56,15 +56,11 @@ def _squared_distances(dataset: Dataset) -> np.ndarray:
         np.asarray(sum_over_ranks(layout.comm, dataset.values.sum(axis=0, dtype=float)))
         / layout.rows
     )
-    values = dataset.values - mean
-    squares = (values**2).sum(axis=1)
-    distances = np.empty((layout.local_rows, layout.rows))
-    for block in Ring(layout).blocks(values, squares):
-        tile = distances[:, block.start : block.stop]
-        np.matmul(values, block.arrays[0].T, out=tile)
-        tile *= -2.0
-        tile += squares[:, None]
-        tile += block.arrays[1]
+    whole = layout.gather_rows(dataset.values - mean)
+    values, squares = layout.local(whole), (whole**2).sum(axis=1)
+    distances = -2.0 * values @ whole.T
+    distances += layout.local(squares)[:, None]
+    distances += squares
     np.maximum(distances, 0.0, out=distances)
     own = np.arange(layout.local_rows)
     distances[own, layout.start + own] = 0.0

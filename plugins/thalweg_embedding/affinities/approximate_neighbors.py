@@ -1,12 +1,8 @@
 """Approximate nearest neighbors of distributed rows: no rank ever holds all of them.
 
-Rows go to the rank that has their part of space: coarse cells, found by k-means on a sample, are
-shared out so that all ranks get about as many rows.  Copies of a row go to the ranks of the next
-nearest cells too, so that each rank has most neighbors of its rows.  It finds them in the leaves of
-random projection trees (Dasgupta and Freund 2008, "Random projection trees and low dimensional
-manifolds").  What these miss, and what lies on other ranks, is found as in Dong, Moses and Li 2011,
-"Efficient k-nearest neighbor graph construction for generic similarity measures": neighbors of
-neighbors are probable neighbors, and their rows are fetched.
+Rows go to the rank that has their part of space, copies to the ranks of the next nearest cells.
+Neighbors are found in the leaves of random projection trees (Dasgupta and Freund 2008), and then,
+with those on other ranks, among the neighbors of neighbors (Dong, Moses and Li 2011).
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -20,7 +16,6 @@ from numba import njit
 
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.parallel import (
-    MPI,
     Layout,
     RowExchange,
     RowPlan,
@@ -215,35 +210,14 @@ class _Judged:
         self._layout = layout = places.layout
         chosen = np.linspace(0, layout.rows - 1, min(JUDGED, layout.rows)).astype(np.int64)
         chosen = np.unique(chosen)
-        self._mine = chosen[(chosen >= layout.start) & (chosen < layout.stop)] - layout.start
-        sampled = Layout(layout.comm, len(chosen), 1, local_rows=len(self._mine))
-        queries = sampled.gather_rows(np.ascontiguousarray(places.values[self._mine], dtype=float))
-        nearest = np.full((len(queries), k), np.inf)
-        names = np.full((len(queries), k), -1, dtype=np.int64)
-        own = np.ascontiguousarray(places.values[: places.own])
-        at = np.arange(places.own)[None]
-        numbers = layout.start + at
-
-        def search(q: int) -> None:
-            lists = names[q : q + 1], nearest[q : q + 1]
-            _improve(own, queries[q : q + 1], chosen[q], numbers, at, *lists)
-
-        run_on_threads(search, list(range(len(queries))))
-        # Merged two by two: what travels does not grow with the ranks.
-        nearest = layout.comm.allreduce(nearest, op=_merge)
-        self._limits = sampled.local(nearest[:, -1])[:, None]
-        self._total = len(chosen) * k
+        self._mine = layout.own(chosen)
+        values, self._total = places.values[: places.own], len(chosen) * k
+        self._limits = nearest_neighbors(layout, values, k, self._mine)[1][:, -1:]
 
     def recall(self, squared: np.ndarray) -> float:
         """Share of their neighbors that were found."""
         hits = (squared[self._mine] <= self._limits * (1.0 + 1e-12)).sum()
         return float(sum_over_ranks(self._layout.comm, float(hits))) / self._total
-
-
-def _merge(ours: np.ndarray, theirs: np.ndarray, _: MPI.Datatype | None = None) -> np.ndarray:
-    """The least distances of each query, of two ranks' lists."""
-    k = ours.shape[1]
-    return np.sort(np.concatenate([ours, theirs], axis=1), axis=1)[:, :k]
 
 
 @njit(inline="always")

@@ -18,16 +18,10 @@ def tied_together(
 ) -> tuple[Weights, int]:
     """Affinities whose graph is connected, and the number of components before.  Collective.
 
-    Between components nothing attracts, so that a logarithm of repulsions has no minimum: they
-    drift apart for ever, and their inner structure stands still meanwhile.  A uniform affinity
-    between all pairs, of a hundredth of the total, holds them; of its pairs five per point are
-    taken, at the same offsets for all points.  Groups of points count as components if no pair
-    between them has the mean affinity of all pairs, and all such pairs together have less than
-    the uniform affinity gives them: the little there is would hold the groups at distances at
-    which they are dots.  A connected graph is left as it is.
-
-    ``weights`` are this rank's rows of affinities that sum to 1 over all ranks; ``places``: where
-    they lie, if not where those of ``layout`` do.
+    The rule is that of MATHEMATICS.md, "Disconnected graphs"; five pairs per point lie at the same
+    offsets for all points, and a connected graph is left as it is.  ``weights`` are this rank's
+    rows of affinities that sum to 1 over all ranks; ``places``: where they lie, if not where those
+    of ``layout`` do.
     """
     n = layout.rows
     map_layout, layout = layout, layout if places is None else places.layout

@@ -22,7 +22,6 @@ from thalweg.parallel import (
     max_over_ranks,
     raise_on_all_ranks,
     sum_over_ranks,
-    values_of_all_ranks,
 )
 from thalweg_embedding.affinities.approximate_neighbors import approximate_neighbors
 from thalweg_embedding.affinities.coarse_cells import CoarseCells
@@ -320,12 +319,12 @@ def _check_symmetric(dataset: Dataset) -> None:
     """Refuse a dense matrix that differs from its transpose, or has a diagonal.  Collective."""
     layout, values = dataset.layout, np.asarray(dataset.values)
     limit = ROUNDING * max_over_ranks(layout.comm, float(values.max(initial=0.0)))
-    own = layout.start + np.arange(layout.local_rows)
-    largest, row = _largest(layout, values[np.arange(layout.local_rows), own], own)
-    if largest > limit:
+    own = layout.gather_rows(np.array(np.diagonal(values, layout.start), dtype=float))
+    row = int(own.argmax())
+    if own[row] > limit:
         raise InputError(
             f"precomputed distances must have a zero diagonal, but row {row} (counted from 0) has "
-            f"the distance {largest:.6g} to itself; set the diagonal to 0"
+            f"the distance {own[row]:.6g} to itself; set the diagonal to 0"
         )
     differences = np.zeros(layout.local_rows)
     for start, block in _blocks(dataset):
@@ -334,18 +333,11 @@ def _check_symmetric(dataset: Dataset) -> None:
             back = block[:, layout.start + first : layout.start + first + len(part)].T
             apart = np.abs(np.subtract(part[:, start : start + len(block)], back, dtype=float))
             np.maximum(differences[rows], apart.max(axis=1, initial=0.0), out=differences[rows])
-    largest, row = _largest(layout, differences, own)
-    if largest > limit:
+    differences = layout.gather_rows(differences)
+    row = int(differences.argmax())
+    if differences[row] > limit:
         raise InputError(
             f"precomputed distances must be symmetric, but row {row} (counted from 0) differs from "
-            f"its column by {largest:.6g}; give (D + D.T) / 2, or D + D.T if D holds one triangle "
-            "only"
+            f"its column by {differences[row]:.6g}; give (D + D.T) / 2, or D + D.T if D holds one "
+            "triangle only"
         )
-
-
-def _largest(layout: Layout, numbers: np.ndarray, rows: np.ndarray) -> tuple[float, int]:
-    """The largest number of all ranks', and the first row with it.  Collective."""
-    at = int(np.argmax(numbers)) if len(numbers) else 0
-    mine = [numbers[at], -rows[at]] if len(numbers) else [-1.0, 0.0]
-    largest, row = max(values_of_all_ranks(layout.comm, np.array(mine, dtype=float)).tolist())
-    return largest, -int(row)

@@ -45,13 +45,7 @@ class PairSets:
 
 @dataclass(frozen=True, kw_only=True)
 class PairOptions:
-    """How many pairs PaCMAP draws, and of which neighbors.
-
-    By default a point has 10 neighbors, and 10 + 15 log10(N/10,000) from 10,000 points on; fewer
-    where the points are too few for all three sets.  Metrics are distances that coordinates give,
-    for mid-near pairs are chosen by those between points of any ranks.  The seed is that of an
-    approximate search, too.
-    """
+    """How many pairs PaCMAP draws, and of which neighbors; the seed is that of the search, too."""
 
     n_neighbors: Annotated[
         int | None,

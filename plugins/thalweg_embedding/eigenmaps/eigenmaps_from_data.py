@@ -34,16 +34,9 @@ def laplacian_eigenmaps(
 ) -> EigenvectorEmbedding:
     """Belkin and Niyogi (2003): least sum w d with X'DX = I, X'D1 = 0.  Collective.
 
-    Parameters
-    ----------
-    affinity
-        ``"neighbors"``: weight 1 between a point and its ``n_neighbors`` nearest, and between the
-        nearest pairs of rows that connect the components of that graph, which a note tells;
-        ``"entropic"``, with ``perplexity``; ``"precomputed"``: the data are weights.
-    normalized
-        Constraint with the degrees D, or X'X = I and X'1 = 0 without.
-    weights
-        This rank's rows of weights instead.
+    Without ``normalized``, X'X = I and X'1 = 0.  Weights of 1 are also between the nearest pairs of
+    rows that connect the components of the graph of neighbors, which a note tells.  ``weights`` are
+    this rank's rows of weights instead.
 
     Raises
     ------
@@ -87,9 +80,7 @@ def _of_laplacian(
 
 def _diagonal(layout: Layout, entries: np.ndarray) -> scipy.sparse.csr_matrix:
     """This rank's rows of a diagonal matrix."""
-    rows = np.arange(layout.local_rows)
-    shape = (layout.local_rows, layout.rows)
-    return scipy.sparse.csr_matrix((entries, (rows, layout.start + rows)), shape=shape)
+    return scipy.sparse.diags(entries, layout.start, (len(entries), layout.rows), "csr")
 
 
 def locally_linear_embedding(
@@ -106,15 +97,8 @@ def locally_linear_embedding(
 
     Each point is written as the combination, with weights W that sum to 1, of its ``n_neighbors``
     nearest neighbors that comes closest to it; the map keeps these weights: least
-    ||(I - W) X||^2 with X'X = I and X'1 = 0.
-
-    Parameters
-    ----------
-    n_neighbors
-        Neighbors of a point.  The nearest pairs of rows that connect the components of their
-        graph are neighbors of each other too, which a note tells.
-    regularization
-        Share of the trace that is added to the diagonal of each local Gram matrix.
+    ||(I - W) X||^2 with X'X = I and X'1 = 0.  The nearest pairs of rows that connect the components
+    of the graph of neighbors are neighbors too, which a note tells.
 
     Raises
     ------

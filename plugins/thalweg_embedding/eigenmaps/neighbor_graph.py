@@ -9,7 +9,7 @@ from thalweg.data import Dataset
 from thalweg.engines.laplacian import component_labels
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, Ring, RowExchange, RowPlan, sum_over_ranks
+from thalweg.parallel import Layout, RowExchange, RowPlan, on_root
 
 #: Numbers that a block of distances, or of neighbors and their Gram matrices, holds at once.
 BLOCK = 2**22
@@ -50,57 +50,33 @@ def nearest_pairs(layout: Layout, values: np.ndarray, count: int, labels: np.nda
     """Pairs of rows that connect components with the least sum of distances.  Collective.
 
     They are the edges of a minimum spanning tree of all points that lead from one component to
-    another, found as by Boruvka (1926): each component but the largest takes its nearest pair, and
-    those that are now connected are one, until one is left.  ``count`` and ``labels`` are from
-    :func:`~thalweg.engines.laplacian.component_labels`; the pairs are global row numbers, the same
-    on all ranks.
+    another, found on rank 0 as by Boruvka (1926): each component but the largest takes its nearest
+    pair, and those that are now connected are one, until one is left.  ``count`` and ``labels`` are
+    from :func:`~thalweg.engines.laplacian.component_labels`; the pairs are global row numbers.
     """
-    labels, pairs = labels.astype(np.int64), []
+    points, whole = layout.gather_rows(values), layout.gather_rows(labels)
+    return on_root(layout.comm, lambda: _spanning_pairs(points.astype(float), whole, count))
+
+
+def _spanning_pairs(points: np.ndarray, labels: np.ndarray, count: int) -> np.ndarray:
+    pairs = []
     while count > 1:
-        sizes = np.bincount(labels, minlength=count).astype(float)
-        largest = np.argmax(np.asarray(sum_over_ranks(layout.comm, sizes)))
-        table = _shortest(_nearest_of_others(layout, values, labels, int(largest)))
-        table = _shortest(np.concatenate(layout.comm.allgather(table)))
-        pairs.append(table[:, 2:4].astype(np.int64))
-        joined = (np.ones(len(table)), table[:, [0, 4]].astype(np.int64).T)
-        graph = scipy.sparse.coo_matrix(joined, shape=(count, count))
+        asking = np.flatnonzero(labels != np.bincount(labels).argmax())
+        squared, nearest = np.empty(len(asking)), np.empty(len(asking), dtype=np.int64)
+        step = max(1, BLOCK // len(points))
+        for part in (slice(first, first + step) for first in range(0, len(asking), step)):
+            distances = cdist(points[asking[part]], points, "sqeuclidean")
+            distances[labels[asking[part], None] == labels] = np.inf
+            nearest[part], squared[part] = distances.argmin(axis=1), distances.min(axis=1)
+        low, high = np.sort([asking, nearest], axis=0)
+        order = np.lexsort((high, low, squared, labels[asking]))
+        chosen = order[np.unique(labels[asking[order]], return_index=True)[1]]
+        pairs.append(np.column_stack([low, high])[chosen])
+        joined = labels[asking[chosen]], labels[nearest[chosen]]
+        graph = scipy.sparse.coo_matrix((np.ones(len(chosen)), joined), shape=(count, count))
         count, merged = connected_components(graph, directed=False)
         labels = merged[labels]
     return np.unique(np.concatenate(pairs), axis=0)
-
-
-def _nearest_of_others(
-    layout: Layout, values: np.ndarray, labels: np.ndarray, largest: int
-) -> np.ndarray:
-    """The nearest row of another component, of each row that is not of the largest.
-
-    Columns: component, squared distance, lower and higher row number, the other component.
-    """
-    asking = np.flatnonzero(labels != largest)
-    own, points = labels[asking], values[asking].astype(float)
-    squared = np.full(len(asking), np.inf)
-    nearest, other = np.full((2, len(asking)), layout.rows)
-    for block in Ring(layout).blocks(np.asarray(values), labels):
-        rows, theirs = block.arrays
-        step = max(1, BLOCK // max(1, len(rows)))
-        for first in range(0, len(asking) if len(rows) else 0, step):
-            part = slice(first, first + step)
-            distances = cdist(points[part], rows.astype(float), "sqeuclidean")
-            distances[own[part, None] == theirs] = np.inf
-            near = distances.argmin(axis=1)
-            least, number = distances[np.arange(len(near)), near], block.start + near
-            earlier = (least == squared[part]) & (number < nearest[part])
-            better = (least < squared[part]) | earlier
-            for best, new in ((squared, least), (nearest, number), (other, theirs[near])):
-                best[part][better] = new[better]
-    ends = np.sort([layout.start + asking, nearest], axis=0)
-    return np.column_stack([own, squared, *ends, other])
-
-
-def _shortest(table: np.ndarray) -> np.ndarray:
-    """The first row of each component, by squared distance, lower and higher row number."""
-    table = table[np.lexsort(table[:, 3::-1].T)]
-    return np.asarray(table[np.unique(table[:, 0], return_index=True)[1]])
 
 
 def reconstruction_weights(

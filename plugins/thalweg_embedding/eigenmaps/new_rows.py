@@ -36,18 +36,9 @@ class ExtendedMap:
     def place(self, new: np.ndarray) -> np.ndarray:
         """Places of this rank's new points, shape (M, d).  Collective.
 
-        That of x is theta f(x) + (1 - theta) sum_m s_m y_m over its nearest known points, at
-        the places y_m, where
-
-            f_j(x) = 1/(1 - lambda_j) sum_m K(x, x_m) y_mj / sum_m K(x, x_m)
-
-        is the Nystrom formula for Laplacian eigenmaps (Bengio et al., Out-of-sample extensions for
-        LLE, Isomap, MDS, eigenmaps, and spectral clustering, NIPS 2003), lambda_j divided by D
-        where the constraint is X'X = I.  For LLE the weights are those of the combination that
-        comes closest to x (Saul and Roweis, Think globally, fit locally, JMLR 4, 2003), and all
-        lambda_j are 0.  The second term interpolates as in
-        :meth:`~thalweg_embedding.new_points.PlacedMap.place`: a fitted point keeps its place, and
-        one that comes near it comes near that place.
+        That of x is theta f(x) + (1 - theta) sum_m s_m y_m over its nearest known points, at the
+        places y_m, with f of the Nystrom formula or of LLE (MATHEMATICS.md, "New points") and
+        weights s as in :meth:`~thalweg_embedding.new_points.PlacedMap.place`.
         """
         comm = self.layout.comm if self.layout else MPI.COMM_SELF
         if self.points is None:

@@ -1,16 +1,10 @@
 """Preservation of local densities: a correlation of logarithms of local radii.
 
-Narayan, Berger and Cho (2021), "Assessing single-cell transcriptomic variability through
-density-preserving data visualization" (den-SNE, densMAP).  The squared radius of point n in the map
-is a mean over its edges, weighted by k = 1/(1 + d), d the squared distance; that in the data the
-same with the affinities p for k, and the term is the correlation of their logarithms r and R over
-all points, with the shift of its variance that densMAP has,
-
-    rho = cov(R, r) / sqrt(var R (var r + 0.1)).
-
-Since k d = 1 - k, with m edges and K = sum k a radius is r = log(epsilon + (m - K)/K), whose
-derivative by the d of an edge is k^2 phi, phi = m/(K (m - (1 - epsilon) K)).  Epsilon and the shift
-leave maps alone that have yet to unfold.
+Of den-SNE and densMAP (MATHEMATICS.md, "Densities"): of the logarithms r and R of squared radii in
+the map and in the data, rho = cov(R, r) / sqrt(var R (var r + 0.1)).  Since k d = 1 - k, k = 1/(1 +
+d), with m edges and K = sum k a radius is r = log(epsilon + (m - K)/K), whose derivative by the d
+of an edge is k^2 phi, phi = m/(K (m - (1 - epsilon) K)).  Epsilon and the shift leave maps alone
+that have yet to unfold.
 """
 
 # mypy: disable-error-code="no-untyped-def"

@@ -4,10 +4,8 @@ With Phi(u) = phi(||u||^2), row n of a quarter of the Hessian times v is
 
     sum_m H(x_n - x_m) (v_n - v_m),   H = half the Hessian of Phi,
 
-a convolution of v with H, whose modes are those of Phi times wave numbers.  The convex
-part that is block diagonal over columns, 2 phi'' u_i^2, is half of Phi's i-th second
-derivative less phi': its modes follow from those of two radial functions.  The near part of a
-split function is added over the points of neighboring cells.
+a convolution of v with H, whose modes are those of Phi times wave numbers.  The convex part,
+2 phi'' u_i^2, is half of Phi's i-th second derivative less phi'.
 """
 
 import itertools

@@ -1,11 +1,7 @@
 """Sums over all pairs by a regular mesh: cost N log N, error chosen.
 
-A smooth function of the difference of two points is a short Fourier series on a box that holds
-all differences.  The sum over pairs is then a convolution: points are spread to a mesh, its
-modes are multiplied by the function's, and the product is evaluated at the points.  Derivatives
-multiply the modes by their wave numbers, and the total follows from Parseval's identity.  What
-of the function is too narrow for a mesh is summed over the points of neighboring cells (see
-:mod:`~thalweg_embedding.pairs.split`).
+MATHEMATICS.md tells how, under "How all pairs are summed".  Derivatives multiply the modes by
+their wave numbers.
 """
 
 import numpy as np

@@ -1,10 +1,7 @@
 """Sums of point sources on a regular mesh: spreading, convolution by FFT, interpolation.
 
-Points are spread to the mesh by a window of a few mesh points, the mesh is transformed,
-multiplied by a function's Fourier modes, transformed back, and interpolated at the points with
-the same window.  The window is the exponential of a semicircle of Barnett, Magland and af
-Klinteberg (2019), "A parallel nonuniform fast Fourier transform library based on an
-'exponential of semicircle' kernel", whose own transform is divided out of the modes.
+As MATHEMATICS.md tells under "How all pairs are summed"; the window's own transform is divided out
+of the modes.
 
 All points lie in the lower half of the periodic mesh, so that nothing wraps round, and the
 transforms skip what is known to be zero.

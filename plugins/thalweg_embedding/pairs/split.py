@@ -1,12 +1,8 @@
 """A pair function in two parts, so that a wide map needs no fine mesh.
 
 The far part is smooth, and left to a mesh; the near part is nothing beyond a radius R, and
-summed over the points of neighboring cells.  For t-SNE's kernel it is an Ewald split: with
-S = 1 + d, 1/S is the integral of exp(-t S) over all t > 0, cut at t = T,
-
-    far   (1 - exp(-T S))/S,    near   exp(-T S)/S.
-
-Any other function phi is multiplied by a window: near phi exp(-(T d)^2), far the rest.
+summed over the points of neighboring cells: for t-SNE's kernel, with S = 1 + d, exp(-T S)/S, for
+any other function phi exp(-(T d)^2).
 """
 
 import functools

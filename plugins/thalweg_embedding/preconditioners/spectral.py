@@ -47,8 +47,6 @@ class SpectralDirection(Preconditioner):
     pieces, B would not see how these lie to each other; mu is then 1e-2 times that entry.
     Affinities that would make up less, were all between a point and others as small, do not
     count: they may be 1e-40.
-    Nothing attracts the pieces to each other, so that they drift apart for as long as a run
-    lasts, by finite steps that lower the objective.
     """
 
     neighbors: Annotated[

@@ -1,11 +1,10 @@
 """Exact nearest neighbors of distributed points, by tiles of matrix products.
 
-Each pair of rows is looked at once, for both of its rows.  Squared distances through norms and
-products cancel for close points, and in single precision badly so.  The products here, of the
-leading principal coordinates and of what is left of the norms, give only a rigorous *lower bound*
-of each distance, which rules nearly all pairs out; what is left is evaluated in double precision
-from the coordinates' differences.  The answer is therefore exact, and the same to the bit at any
-number of ranks and threads.
+Each pair of rows is looked at once, for both of its rows.  Products in single precision, of the
+leading principal coordinates and of what is left of the norms, give a rigorous *lower bound* of
+each distance, which rules nearly all pairs out; what is left is evaluated in double precision from
+the coordinates' differences.  The answer is exact, and the same to the bit at any number of ranks
+and threads.
 
 Rows that lie together in space are taken together, and near parts first, so that the lists of
 neighbors soon have nearly their final lengths, and few other pairs pass the bound.
