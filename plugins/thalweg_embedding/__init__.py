@@ -36,14 +36,15 @@ if TYPE_CHECKING:
     )
     from thalweg_embedding.pairs.functions import PairFunction
     from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
+    from thalweg_embedding.point_quality import faithfulness
     from thalweg_embedding.quality import map_quality
 
 __all__ = [
     "ELASTIC_EMBEDDING", "SYMMETRIC_SNE", "TSNE", "T_ELASTIC_EMBEDDING", "T_SNE", "UMAP",
     "Affinities", "ElasticEmbedding", "Family", "LaplacianEigenmaps", "LargeVis",
     "LocallyLinearEmbedding", "NegTSNE", "PaCMAP", "PairFunction", "PairwiseEmbedding",
-    "SymmetricSNE", "affinities_of", "embedding", "largevis", "map_quality", "negative_t_sne",
-    "student_sne", "umap",
+    "SymmetricSNE", "affinities_of", "embedding", "faithfulness", "largevis", "map_quality",
+    "negative_t_sne", "student_sne", "umap",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

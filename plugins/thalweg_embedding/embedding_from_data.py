@@ -14,7 +14,7 @@ from thalweg.parallel import Layout, sum_over_ranks
 from thalweg_embedding import defaults
 from thalweg_embedding.affinities.affinities_from_data import (
     Affinities,
-    affinities_by,
+    affinities_of,
     given_affinities,
 )
 from thalweg_embedding.affinities.components import LINKS, UNIFORM_SHARE, tied_together
@@ -79,6 +79,7 @@ def embedding(
         tied, components = tied_together(dataset.layout, affinities.weights, affinities.places)
         affinities = replace(affinities, weights=tied)
     objective = made.objective(affinities, densities, start, notes.append)
+    objective.options = None if chosen.affinity == "precomputed" else chosen
     for note in notes:
         objective.note(note)
     if components > 1:
@@ -111,7 +112,9 @@ class _Embedding:
             return given_affinities(self.dataset)
         require_room(self.dataset, {"name": self.family.name, **asdict(options)})
         relocate = options.repulsive_weights != "squared-distances"
-        return affinities_by(self.dataset, options, note, options.density > 0.0, relocate)
+        return affinities_of(
+            self.dataset, options, note=note, distances=options.density > 0.0, relocate=relocate
+        )
 
     def objective(
         self,
@@ -159,7 +162,6 @@ class _Embedding:
             density=densities,
             density_weight=options.density,
             label=family.name,
-            affinity=options.affinity,
             places=places,
         )
 

@@ -10,6 +10,7 @@ import scipy.sparse
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, Ring
+from thalweg_embedding.affinities.affinities_from_data import one_way, perplexities_for
 from thalweg_embedding.affinities.distances import (
     ALIASES,
     ANGULAR,
@@ -20,11 +21,11 @@ from thalweg_embedding.affinities.distances import (
     squared_distances_of,
 )
 from thalweg_embedding.affinities.entropic import entropic_rows
-from thalweg_embedding.affinities.fuzzy import fuzzy_rows
+from thalweg_embedding.options import AffinityOptions
 from thalweg_embedding.pairs import neighbor_loops
 from thalweg_embedding.pairs.fixed_field import FixedField
 from thalweg_embedding.pairs.functions import PairFunction
-from thalweg_embedding.pairs.specialize import specialize
+from thalweg_embedding.pairs.specialize import radial, specialize
 
 #: Steps that a new point takes at most, and the share of the map's extent below which it rests.
 STEPS = 100
@@ -53,46 +54,36 @@ class PlacedMap:
     normalized: bool
     #: lambda; where the repulsion is no logarithm, times its weight of a pair times N.
     lambda_: float
-    #: Those of a new point's Gaussians over the known points, whose affinities are averaged.
-    perplexities: tuple[float, ...] = (30.0,)
-    metric: str = "euclidean"
-    affinity: str = "entropic"
-    n_neighbors: int = 15
+    options: AffinityOptions  # of a new point's affinities to the known ones
+    tolerance: float = 1e-4  # of the repulsion's slopes
 
     @functools.cached_property
     def _field(self) -> FixedField:
-        return FixedField(self.repulsion, self.places)
+        return FixedField(self.repulsion, self.places, self.tolerance)
 
     @functools.cached_property
     def _normalization(self) -> float:
         """Z, the sum of g over all pairs of known points."""
         own = len(self.places) * self.repulsion(0.0)[0]
-        return max(float(self._field.at(self.places)[0].sum()) - own, 1e-300)
+        return max(float(self._at_known.sum()) - own, 1e-300)
+
+    @functools.cached_property
+    def _at_known(self) -> np.ndarray:
+        """S at the known points, of all of them."""
+        return self._field.at(self.places)[0]
+
+    @functools.cached_property
+    def extent(self) -> float:
+        """Widest side of the map."""
+        return float(np.ptp(self.places, axis=0).max(initial=0.0))
 
     def place(self, new: Any) -> np.ndarray:
         """Places of this rank's new points, shape (M, d).  Collective.
 
-        Each is a minimum of
-
-            theta E(y) + (1 - theta) sum_m s_m f(d_m),
-
-        where E is what the new point would add to the objective, times N/2:
-
-            E(y) = sum_m p_m f(d_m) + lambda (N/2) log(1 + 2 S/Z)   or   + lambda' S,
-            S = sum_m g(d_m),
-
-        Z the sum of g over the pairs of known points, and p its affinities to its k nearest known
-        points, which sum to 1.  The second term interpolates: with r_m the distances to these in
-        the data and R = r_k, s_m is proportional to ((R - r_m)/r_m)^2, a modified Shepard weight
-        (Franke and Nielson 1980), whose mean over the k points is (1 - theta)/theta.  It counts
-        within about R/10 of a known point, and as a point comes near one, its place comes near
-        that one's.  One that equals several known points, fewer than k, goes between their places.
-        Left out are a correlation of densities, and by how much repulsive weights differ.
-
-        Descent begins at the mean of the places by these weights or at the place of one of the
-        nearest, whichever is lowest.  Where two minima are equally low, or the k-th neighbor
-        changes, the place may jump.  No new point feels another, so that the result does not
-        depend on what else is asked for.
+        Each is a minimum of its own part of the objective (MATHEMATICS.md, "New points"), found by
+        descent from the mean of its neighbors' places or the place of one of the nearest, whichever
+        is lowest.  No new point feels another, so that the result does not depend on what else is
+        asked for.
         """
         indices, squared = self._neighbors(new)
         places = np.empty((len(indices), self.places.shape[1]))
@@ -109,7 +100,7 @@ class PlacedMap:
         # Of the type that the known points' edges have, so that they share a kernel.
         columns = indices.astype(np.uint32).ravel()
         graph = (np.arange(0, indices.size + 1, k), columns, weights.ravel())
-        value_and_slope = functools.partial(self._value_and_slope, graph=graph, share=share)
+        value_and_slope = functools.partial(self.value_and_slope, graph=graph, share=share)
         lowest, _ = value_and_slope(places)
         for nearest in indices[:, :STARTS].T:
             trial = self.places[nearest]
@@ -121,22 +112,20 @@ class PlacedMap:
 
     def _weights(self, squared: np.ndarray) -> np.ndarray:
         """Affinities of new points to their nearest known ones; rows sum to 1."""
-        if self.affinity == "uniform":
-            return np.full(squared.shape, 1.0 / squared.shape[1])
-        if self.affinity == "fuzzy":
-            memberships = fuzzy_rows(squared)
-            return np.asarray(memberships / memberships.sum(axis=1, keepdims=True))
-        rows = [entropic_rows(squared, min(p, 0.9 * squared.shape[1])) for p in self.perplexities]
-        return np.asarray(np.mean(rows, axis=0))
+        weights = one_way(squared, self.options, len(self.places))
+        if self.options.affinity == "fuzzy":
+            weights /= weights.sum(axis=1, keepdims=True)
+        return weights
 
     def _neighbors(self, new: Any) -> tuple[np.ndarray, np.ndarray]:
         """Nearest known points in ascending order, and squared distances.  Collective."""
+        options, rows = self.options, len(self.places)
         # Fuzzy affinities count the point itself.
-        neighbors = float(self.n_neighbors - (self.affinity == "fuzzy"))
-        if self.affinity == "entropic":
-            neighbors = 3.0 * max(self.perplexities)
-        k = min(len(self.places), max(3, round(neighbors)))
-        metric = ALIASES.get(self.metric, self.metric)
+        neighbors = float(options.n_neighbors - (options.affinity == "fuzzy"))
+        if options.affinity == "entropic":
+            neighbors = 3.0 * max(perplexities_for(rows, options))
+        k = min(rows, max(3, round(neighbors)))
+        metric = ALIASES.get(options.metric, options.metric)
         if metric == "precomputed":
             return _nearest_given(new, k)
         if metric not in ("euclidean", *ANGULAR, *OTHERS):
@@ -179,8 +168,7 @@ class PlacedMap:
 
     def _descend(self, places, value_and_slope) -> None:  # type: ignore[no-untyped-def]
         """Steps along the negative gradient, each point with a length of its own."""
-        extent = float(np.ptp(self.places, axis=0).max(initial=0.0))
-        length = np.ones(len(places))
+        extent, length = self.extent, np.ones(len(places))
         moving = np.ones(len(places), dtype=bool)
         value, slope = value_and_slope(places)
         for _ in range(STEPS):
@@ -197,15 +185,26 @@ class PlacedMap:
             length *= np.where(better, 1.5, 0.3)
             moving &= size > REST * extent
 
-    def _value_and_slope(self, places, graph, share):  # type: ignore[no-untyped-def]
+    def value_and_slope(self, places, graph, share, own=None):  # type: ignore[no-untyped-def]
+        """Values of what points at ``places`` add to the objective, and their gradients.
+
+        ``graph`` has the rows of their affinities, as CSR arrays, and ``share`` the factors of the
+        repulsion.  ``own``: the known points that they are, which do not repel them.
+        """
         columns = self.places.T.copy()
         pulled, pull = np.empty(len(places)), np.empty_like(places)
         attract = specialize(neighbor_loops.first_order, self.attraction)
         attract(places, columns, *graph, 0.0, pulled, pull)
         pushed, push = self._field.at(places)
+        rows, z = len(self.places), self._normalization if self.normalized else 1.0
+        if own is not None:
+            apart = places - self.places[own]
+            squared = (apart**2).sum(axis=1)
+            pushed -= radial(self.repulsion, 0)(squared)
+            push -= radial(self.repulsion, 1)(squared)[:, None] * apart
+            z -= 2.0 * (self._at_known[own] - self.repulsion(0.0)[0])
         rate = slope_rate = self.lambda_ * share
         if self.normalized:
-            rows, z = len(self.places), self._normalization
             slope_rate = rate * rows / (z + 2.0 * pushed)
             pushed = 0.5 * rows * np.log1p(2.0 * pushed / z)
         return pulled + rate * pushed, 2.0 * (pull + slope_rate[:, None] * push)

@@ -12,7 +12,7 @@ from thalweg.parallel import MPI, Layout
 from thalweg.plugins import Help, with_options
 from thalweg_embedding.affinities.pair_sets import PairOptions, PairSets, pair_sets
 from thalweg_embedding.defaults import MANY_ROWS, NOISE, STAGE_ITERATIONS, START_SCALE
-from thalweg_embedding.options import MapOptions
+from thalweg_embedding.options import AffinityOptions, MapOptions
 from thalweg_embedding.pairs.choice import attractive_sum
 from thalweg_embedding.pairs.pair_sum import CombinedPairs
 from thalweg_embedding.pairs.parametric import pacmap_functions
@@ -66,7 +66,6 @@ class PaCMAPObjective(PairwiseEmbedding):
             stage_iterations=STAGE_ITERATIONS,
             stop=STOP,
             label="pacmap",
-            affinity="uniform",
         )
 
     @property
@@ -132,6 +131,9 @@ def pacmap(
         start = principal_components(dataset, layout.columns, scale)
     objective = PaCMAPObjective(
         layout, pairs, start=Start(layout, start, scale, noise), stages=stages
+    )
+    objective.options = AffinityOptions(
+        affinity="uniform", n_neighbors=pairs.n_neighbors, metric=chosen.metric
     )
     for note in notes:
         objective.note(note)

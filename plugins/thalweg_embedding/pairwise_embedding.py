@@ -22,15 +22,18 @@ from thalweg.interfaces import Homotopy, Objective
 from thalweg.parallel import Array, Layout, min_over_ranks, sketch, sum_over_ranks
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.defaults import ROWS_PER_STEP, START_SCALE
+from thalweg_embedding.options import AffinityOptions
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.density import DensityCorrelation
-from thalweg_embedding.pairs.pair_sum import PairSum
+from thalweg_embedding.pairs.pair_sum import PairSum, SecondOrder
 from thalweg_embedding.pairs.pointwise import PointwiseLogarithms
 from thalweg_embedding.preconditioners.diagonal import PartialHessianDiagonal
 from thalweg_embedding.preconditioners.partial_hessian import RepulsiveBlocks
 from thalweg_embedding.relocation import Relocation, RowMatrix, row_sums
 from thalweg_embedding.start import Start
+
+PRODUCT, DIAGONAL, CONVEX_PRODUCT, CONVEX_DIAGONAL = SecondOrder
 
 #: Below this the sum of an exponential repulsion is computed again, shifted.
 TINY = 1e-280
@@ -55,32 +58,23 @@ class PairwiseEmbedding(
 
     Parameters
     ----------
-    layout
-        Rows and dimension of the map.
-    weights
-        This rank's rows of the attractive weights p: symmetric, non-negative, zero
-        diagonal; CSR or dense, shape (local_rows, rows).  With ``places`` its rows there.
+    layout, weights
+        Rows and dimension of the map, and this rank's rows of the attractive weights p: symmetric,
+        non-negative, zero diagonal; CSR or dense, shape (local_rows, rows), in order of ``places``.
     attraction, repulsion
         The sums of f, weighted by ``weights``, and of g.
-    normalized
-        Whether E- is the logarithm of the sum of g (s-SNE, t-SNE) or the sum itself.
-    lambda_
-        lambda.
-    repulsion_scale
-        Factor of an E- that is no logarithm, for instance 1/(N (N - 1)).
+    normalized, lambda_, repulsion_scale
+        Whether E- is the logarithm of the sum of g (s-SNE, t-SNE) or the sum itself; its weight;
+        and the factor of a sum, for instance 1/(N (N - 1)).
     constant
         Added to the value, for instance sum p log p to make it a KL divergence.
     start
         Starting map.
-    stages
-        Factors of ``lambda_`` that a run passes through when the user asks for none;
-        early exaggeration by 12 is the factor 1/12.
-    stage_iterations
-        Most iterations of each of these but the last.
+    stages, stage_iterations
+        Factors of ``lambda_`` that a run passes through when the user asks for none, and most
+        iterations of each of these but the last.
     stop
         Stopping rules that hold where the user gives none of their names.
-    affinity
-        Kind of the weights.
     density, density_weight
         A correlation of local densities, and its weight: that many times it is subtracted, at
         the wanted lambda, and not in the stages before, while the map unfolds.
@@ -89,13 +83,12 @@ class PairwiseEmbedding(
 
     Notes
     -----
-    With w_nm = p f' + lambda c g', where c = 1/Z or the repulsive weight, the gradient is
-    4 L X, L the graph Laplacian of w, and the Hessian
-
-        4 L (x) I + 8 L^xx - 16 (lambda / Z^2) vec(G) vec(G)^T,   G_n = sum_m g' (x_n - x_m),
-
-    the last term only where E- is a logarithm.
+    Gradient and Hessian are in MATHEMATICS.md, "The objectives"; the Hessian's last term has
+    G_n = sum_m g' (x_n - x_m).
     """
+
+    #: How the weights were made from points, if they were.
+    options: AffinityOptions | None = None
 
     def __init__(
         self,
@@ -115,7 +108,6 @@ class PairwiseEmbedding(
         density: DensityCorrelation | None = None,
         density_weight: float = 0.0,
         label: str = "",
-        affinity: str = "entropic",
         places: Relocation | None = None,
     ) -> None:
         super().__init__(layout.comm, layout)
@@ -130,7 +122,6 @@ class PairwiseEmbedding(
         self.density = density
         self._density_weight = float(density_weight)
         self.label = label
-        self.affinity = affinity
         self._last = (math.nan, math.nan, math.nan)  # value and terms of the last evaluation
         self._lambda = float(lambda_)
         self._final_lambda = float(lambda_)
@@ -205,8 +196,8 @@ class PairwiseEmbedding(
     def hessian_product(self, x: Array, direction: Array) -> Array:
         """H(x) ``direction``, at the cost of two gradients."""
         _, factor, shift, slopes = self._repelled(x, True)
-        product = self.attraction.product(x, direction)
-        product += self._lambda * factor * self.repulsion.product(x, direction, shift)
+        product = self.attraction.second_order(PRODUCT, x, direction, 0.0)
+        product += self._lambda * factor * self.repulsion.second_order(PRODUCT, x, direction, shift)
         if self.normalized:
             along = sum_over_ranks(self.comm, float(np.vdot(slopes, direction)))
             product -= (4.0 * self._lambda * factor**2 * float(along)) * slopes
@@ -221,15 +212,15 @@ class PairwiseEmbedding(
                 "= 0, or a preconditioner that does not need it"
             )
         _, factor, shift, slopes = self._repelled(x, True)
-        diagonal = self.attraction.diagonal(x)
-        diagonal += self._lambda * factor * self.repulsion.diagonal(x, shift)
+        diagonal = self.attraction.second_order(DIAGONAL, x, x, 0.0)
+        diagonal += self._lambda * factor * self.repulsion.second_order(DIAGONAL, x, x, shift)
         if self.normalized:
             diagonal -= 4.0 * self._lambda * factor**2 * slopes**2
         return 4.0 * diagonal
 
     def partial_hessian_diagonal(self, x: Array) -> Array:
         factor, shift = self._factor(x)
-        diagonal = self._lambda * factor * self.repulsion.convex_diagonal(x, shift)
+        diagonal = self._lambda * factor * self.repulsion.second_order(CONVEX_DIAGONAL, x, x, shift)
         return 4.0 * (diagonal + self.attractive_degrees()[:, None])
 
     def repulsive_product(self, x: Array, direction: Array) -> Array:
@@ -239,7 +230,12 @@ class PairwiseEmbedding(
         it has negative weights throughout, and is left out.
         """
         factor, shift = self._factor(x)
-        return 4.0 * self._lambda * factor * self.repulsion.convex_product(x, direction, shift)
+        return (
+            4.0
+            * self._lambda
+            * factor
+            * self.repulsion.second_order(CONVEX_PRODUCT, x, direction, shift)
+        )
 
     def _factor(self, x: Array) -> tuple[float, float]:
         if not self.normalized:
@@ -357,6 +353,15 @@ class PairwiseEmbedding(
         else:
             repelled = math.log(total)
         return {**facts, "kl_divergence": attracted + repelled}
+
+    def row_measures(self, solution: np.ndarray, dataset: Any) -> Mapping[str, np.ndarray]:
+        """:func:`~thalweg_embedding.faithfulness` of the map, by what its measures say."""
+        from thalweg_embedding.point_quality import LEGENDS, faithfulness
+
+        if dataset is None or self.options is None:
+            return {}
+        measures = faithfulness(dataset, solution, self)
+        return {LEGENDS[name]: rows for name, rows in measures.items()}
 
     def _note_inflated(self, x: Array) -> None:
         """Say where a map is so wide that its size counts for more than its neighborhoods."""

@@ -73,7 +73,7 @@ def map_quality(
     """
     if not isinstance(data, Dataset):
         data = Dataset.from_array(np.asarray(data, dtype=float))
-    layout, places = data.layout, _checked_map(data.layout, places)
+    layout, places = data.layout, checked_map(data.layout, places)
     labels = data.gather_labels() if labels is None else np.asarray(labels)
     if labels is not None and labels.shape != (layout.rows,):
         raise InputError(f"labels must have shape ({layout.rows},), not {labels.shape}")
@@ -86,7 +86,7 @@ def map_quality(
     whole = layout.gather_rows(places)
     apart = whole[asked] - whole[after[:, 0]]
     return {
-        "recall": share_kept(before, after),
+        "recall": float(are_kept(before, after, layout.rows).mean()),
         **({} if labels is None else {"accuracy": _accuracy(labels, asked, after)}),
         "trustworthiness": trustworthiness(data.values, places, layout, neighbors, seed),
         "center_correlation": _center_correlation(data, places, labels, seed),
@@ -123,7 +123,9 @@ def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.C
     count = min(METRIC_NEIGHBORS, layout.rows - 1)
     before = nearest_rows(dataset.values, sample, layout, count)
     after = nearest_rows(solution, sample, layout, count)
-    measures: dict[str, Any] = {"neighbor_preservation": share_kept(before, after)}
+    measures: dict[str, Any] = {
+        "neighbor_preservation": float(are_kept(before, after, layout.rows).mean())
+    }
     labels = dataset.gather_labels()
     if labels is not None:
         measures["nearest_neighbor_error"] = float(np.mean(labels[after[:, 0]] != labels[sample]))
@@ -168,12 +170,14 @@ def sampled_rows(layout: Layout, count: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(layout.rows, count, replace=False))
 
 
-def share_kept(before: np.ndarray, after: np.ndarray) -> float:
-    """Share of the nearest rows of each that are among its nearest afterwards."""
-    return float((before[:, :, None] == after[:, None, :]).any(axis=2).mean())
+def are_kept(before: np.ndarray, after: np.ndarray, rows: int) -> np.ndarray:
+    """Which of the nearest of each, numbers below ``rows``, are among those afterwards."""
+    own = rows * np.arange(len(before))[:, None]
+    return np.isin(own + before, own + after)
 
 
-def _checked_map(layout: Layout, places: np.ndarray) -> np.ndarray:
+def checked_map(layout: Layout, places: np.ndarray) -> np.ndarray:
+    """This rank's rows of a map, refused where they do not fit the points.  Collective."""
     places = np.asarray(places, dtype=float)
     fits = places.ndim == 2 and len(places) == layout.local_rows and np.isfinite(places).all()
     if max_over_ranks(layout.comm, float(not fits)) or layout.rows < 3:

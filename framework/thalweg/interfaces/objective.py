@@ -127,6 +127,13 @@ class Objective(HasNotes, Identified, ABC):
         """Measures of a final iterate, for ``result.json``; by default none."""
         return {}
 
+    def row_measures(self, solution: np.ndarray, dataset: Any) -> Mapping[str, np.ndarray]:
+        """Measures of each of this rank's rows of a solution, by what they say; by default none.
+
+        ``dataset`` is what the objective was made of.  Collective.
+        """
+        return {}
+
     def value_error(self, value: float) -> float:
         """Estimate of the absolute error of a value that the objective returned.  Not collective.
 

@@ -1,7 +1,7 @@
 """From a data set to the weights of an embedding."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -11,7 +11,7 @@ import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, sum_over_ranks
+from thalweg.parallel import sum_over_ranks
 from thalweg_embedding.affinities.coarse_cells import CoarseCells
 from thalweg_embedding.affinities.distances import (
     SparseDataset,
@@ -74,7 +74,7 @@ class Affinities:
 
 def affinities_of(
     dataset: Dataset,
-    kind: str = "entropic",
+    kind: str | AffinityOptions = "entropic",
     *,
     note: Callable[[str], None] = lambda sentence: None,
     distances: bool = False,
@@ -88,7 +88,7 @@ def affinities_of(
     dataset
         Points as rows.
     kind
-        ``"entropic"``, ``"uniform"`` or ``"fuzzy"``.
+        ``"entropic"``, ``"uniform"`` or ``"fuzzy"``; or all options.
     note
         See :func:`~thalweg_embedding.affinities.distances.nearest_by`.
     distances
@@ -104,35 +104,16 @@ def affinities_of(
     ------
     InputError
         Too few points, or a perplexity or a number of neighbors that they cannot have.
-
-    Notes
-    -----
-    Entropic and uniform ones are p_nm = (p_{m|n} + p_{n|m}) / 2N, fuzzy ones the union
-    mu_nm = a_nm + a_mn - a_nm a_mn.  Constant features change nothing; duplicate points are
-    treated as in :func:`~thalweg_embedding.affinities.entropic.entropic_rows`.
     """
-    chosen = AffinityOptions(affinity=kind, **options)  # type: ignore[arg-type]
-    return affinities_by(dataset, chosen, note, distances, relocate)
+    if not isinstance(kind, AffinityOptions):
+        kind = AffinityOptions(affinity=kind, **options)  # type: ignore[arg-type]
+    return _affinities(dataset, kind, note, distances, relocate)
 
 
-def affinities_by(
-    dataset: Dataset,
-    options: AffinityOptions,
-    note: Callable[[str], None],
-    distances: bool = False,
-    relocate: bool = False,
-) -> Affinities:
-    """As :func:`affinities_of`.  Collective."""
+def _affinities(dataset, options, note, distances, relocate) -> Affinities:  # type: ignore[no-untyped-def]
     layout, fuzzy = dataset.layout, options.affinity == "fuzzy"
-    several = [options.perplexity] if options.perplexities is None else list(options.perplexities)
-    if not several:
-        raise InputError("perplexities must hold at least one number")
-    perplexities = [perplexity_for(layout.rows, perplexity) for perplexity in several]
-    largest = max(perplexities)
-    dense = options.affinity == "entropic" and options.graph != "sparse"
-    if options.graph == "auto":
-        dense = dense and layout.rows <= DENSE_LIMIT
-    k = _neighbor_count(layout, options, largest, dense)
+    largest, dense = max(perplexities_for(layout.rows, options)), _is_dense(layout.rows, options)
+    k = neighbor_count(layout.rows, options)
     indices, squared, places = _nearest(dataset, k, options, dense, relocate, note)
     layout = layout if places is None else places.layout
     most, entropic = indices.shape[1], options.affinity == "entropic"
@@ -141,7 +122,7 @@ def affinities_by(
             f"the distances given are those to {most} neighbors of a point, and the affinities use "
             "no more" + (f": the perplexity is {_within(largest, most):g}" if entropic else "")
         )
-    values = _one_way(squared, options.affinity, perplexities)
+    values = one_way(squared, options, layout.rows)
     columns = column_numbers(layout, indices)
     few = np.empty((layout.local_rows, 0))
     if distances:  # of all pairs only near ones tell of local density
@@ -165,12 +146,24 @@ def affinities_by(
     return Affinities(weights.toarray() if dense else weights.tocsr(), total, edges, places)
 
 
-def _neighbor_count(
-    layout: Layout, options: AffinityOptions, perplexity: float, dense: bool
-) -> int:
-    """Neighbors of a point that have an affinity."""
-    others = layout.rows - 1
-    if dense:
+def perplexities_for(rows: int, options: AffinityOptions) -> list[float]:
+    """The perplexities of so many points, checked."""
+    several = [options.perplexity] if options.perplexities is None else list(options.perplexities)
+    if not several:
+        raise InputError("perplexities must hold at least one number")
+    return [perplexity_for(rows, perplexity) for perplexity in several]
+
+
+def _is_dense(rows: int, options: AffinityOptions) -> bool:
+    """Whether all pairs have an affinity."""
+    few = options.graph == "dense" or (options.graph == "auto" and rows <= DENSE_LIMIT)
+    return few and options.affinity == "entropic"
+
+
+def neighbor_count(rows: int, options: AffinityOptions) -> int:
+    """Neighbors of a point, of so many, that have an affinity."""
+    perplexity, others = max(perplexities_for(rows, options)), rows - 1
+    if _is_dense(rows, options):
         return others
     if options.affinity == "entropic":
         return min(others, max(math.ceil(NEIGHBORS_PER_PERPLEXITY * perplexity), 2))
@@ -203,17 +196,18 @@ def _nearest(
     return indices, squared, places
 
 
-def _one_way(squared: np.ndarray, kind: str, perplexities: Sequence[float]) -> np.ndarray:
-    """Affinities of each row to its neighbors, from their squared distances."""
+def one_way(squared: np.ndarray, options: AffinityOptions, rows: int) -> np.ndarray:
+    """Affinities of points, of so many, to their neighbors, from their squared distances."""
     k = squared.shape[1]
-    if kind == "fuzzy":
+    if options.affinity == "fuzzy":
         return fuzzy_rows(squared)
-    if kind == "uniform":
+    if options.affinity == "uniform":
         return np.full(squared.shape, 1.0 / k)
-    values = entropic_rows(squared, _within(perplexities[0], k))
-    for other in perplexities[1:]:
+    first, *others = perplexities_for(rows, options)
+    values = entropic_rows(squared, _within(first, k))
+    for other in others:
         values += entropic_rows(squared, _within(other, k))
-    values /= len(perplexities)
+    values /= 1 + len(others)
     return values
 
 

@@ -25,9 +25,10 @@ from thalweg.parallel import (
 from thalweg.plugins import check_parameters, declared_options, estimator
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.estimators.transformer import MapTransformer, places_new_points
-from thalweg_embedding.new_points import PlacedMap
+from thalweg_embedding.new_points import PlacedMap, dataset_of
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
+from thalweg_embedding.point_quality import NEIGHBORS, faithfulness
 
 
 @estimator
@@ -42,13 +43,6 @@ class MapEstimator(MapTransformer):
     ----------
     n_components
         Dimensions of the map.
-    metric
-        ``"euclidean"``, ``"cosine"``, ``"correlation"``, SciPy's ``"cityblock"`` and others, with
-        pynndescent installed any of its; or ``"precomputed"``: X holds distances, a square
-        matrix, or a sparse one of those to the nearest neighbors, such as
-        ``sklearn.neighbors.kneighbors_graph(..., mode="distance")`` gives.
-    neighbor_search
-        ``"exact"`` or ``"approximate"``; the latter, of sparse rows, needs pynndescent.
     init
         ``"random"``, ``"pca"``, ``"spectral"``, an array (n_samples, n_components), or ``"auto"``:
         principal components, but random for the elastic embedding.
@@ -262,6 +256,26 @@ class MapEstimator(MapTransformer):
                 raise InputError("places must be finite")
         return placed.points_at(places)
 
+    @available_if(places_new_points)
+    def faithfulness(
+        self, neighbors: int = NEIGHBORS, length: float | None = None
+    ) -> dict[str, np.ndarray]:
+        """How far each point's place can be trusted: :func:`thalweg_embedding.faithfulness`.
+
+        Of this rank's points; collective in a map fitted on several ranks.
+        """
+        placed = self._fitted_map()
+        data = dataset_of(placed.points, placed.layout)
+        with job_threads(self.n_jobs, data.comm):
+            _, objective = self._objective(data, {"start": self.embedding_, **self._as_fitted()})
+            return faithfulness(
+                data, self.embedding_, objective, neighbors=neighbors, length=length
+            )
+
+    def _as_fitted(self) -> dict[str, Any]:
+        """Options that make the objective again more quickly."""
+        return {}
+
     def _objective(self, X: Any, fixed: Mapping[str, Any]) -> tuple[Dataset, PairwiseEmbedding]:
         with raise_on_all_ranks(comm_of(X)):
             dataset = self._dataset(X)
@@ -301,7 +315,7 @@ class MapEstimator(MapTransformer):
     def _new_points(
         self, dataset: Dataset, objective: PairwiseEmbedding, rows: np.ndarray
     ) -> PlacedMap | None:
-        if self._of_affinities or not self.keep_data:
+        if objective.options is None or not self.keep_data:
             return None
         layout = objective.layout
         return PlacedMap(
@@ -312,13 +326,12 @@ class MapEstimator(MapTransformer):
             objective.attraction.function,
             objective.repulsion.function,
             objective.normalized,
-            metric=self.metric,
-            affinity=objective.affinity,
-            **self._pulled_and_pushed(objective),
+            self._repulsion_of_point(objective),
+            objective.options,
         )
 
-    def _pulled_and_pushed(self, objective: Any) -> dict[str, Any]:
-        """Neighbors of a new point, and the weight of its repulsion."""
+    def _repulsion_of_point(self, objective: Any) -> float:
+        """Weight of a new point's repulsion, lambda of :class:`PlacedMap`."""
         raise NotImplementedError
 
     def __sklearn_is_fitted__(self) -> bool:

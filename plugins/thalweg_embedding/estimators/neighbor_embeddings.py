@@ -8,7 +8,6 @@ from thalweg.data import Dataset, comm_of
 from thalweg.parallel import shared_seed
 from thalweg.plugins import estimator
 from thalweg_embedding import objectives
-from thalweg_embedding.affinities.affinities_from_data import perplexity_for
 from thalweg_embedding.estimators.map_estimator import MapEstimator
 from thalweg_embedding.pacmap import pacmap
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
@@ -17,29 +16,6 @@ from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 @estimator
 class PairwiseEstimator(MapEstimator):
     """Base of the estimators that attract by affinities and repel all pairs.
-
-    Parameters
-    ----------
-    perplexity
-        Effective number of neighbors, less than n_samples - 1; by default 30, or a third of
-        the points if that is less.
-    perplexities
-        Several instead, whose affinities are averaged (multiscale affinities).
-    affinity
-        ``"entropic"``, ``"uniform"``, ``"fuzzy"``, or ``"precomputed"``: X holds symmetric
-        non-negative affinities; ``"auto"``: what the method is known with.
-    n_neighbors
-        Neighbors of uniform and fuzzy affinities; the latter count the point itself.
-    graph
-        Entropic affinities of all pairs (``"dense"``), of the nearest neighbors (``"sparse"``),
-        or ``"auto"``: dense up to 1,000 points.
-    lambda_
-        Weight of the repulsion; by default the method's.
-    density
-        Weight of the correlation of local densities in the data and in the map.
-    exaggeration
-        Early exaggeration: the repulsion starts at 1/exaggeration and is raised in stages.  By
-        default 12 for 1,000 points or more, else 1.
 
     Attributes
     ----------
@@ -73,18 +49,18 @@ class PairwiseEstimator(MapEstimator):
         if "kl_divergence" in result.metrics:
             self.kl_divergence_ = float(result.metrics["kl_divergence"])
 
-    def _pulled_and_pushed(self, objective: Any) -> dict[str, Any]:
-        lambda_, rows = objective.homotopy_parameter, objective.layout.rows
-        several = [self.perplexity] if self.perplexities is None else self.perplexities
+    def _as_fitted(self) -> dict[str, Any]:
+        # Of complements, the sum of the weights counts too.
+        made = getattr(self, "repulsive_weights", "uniform") == "complement"
+        return {"density": 0.0, **({} if made else {"weights": self.affinities_})}
+
+    def _repulsion_of_point(self, objective: Any) -> float:
+        lambda_, rows = float(objective.homotopy_parameter), objective.layout.rows
         if not objective.normalized:
             # Weights that differ are counted as equal ones of the same sum.
             differ = getattr(self, "repulsive_weights", "uniform") == "squared-distances"
             lambda_ *= 1.0 / rows if differ else objective.repulsion_scale * rows
-        return {
-            "lambda_": lambda_,
-            "perplexities": tuple(perplexity_for(rows, each) for each in several),
-            "n_neighbors": self.n_neighbors,
-        }
+        return lambda_
 
 
 @estimator
@@ -98,8 +74,6 @@ class PaCMAP(MapEstimator):
     ----------
     n_neighbors
         Neighbors of a point; by default 10, and 10 + 15 log10(n_samples/10,000) from 10,000 on.
-    mid_near_ratio, further_ratio
-        Mid-near and further pairs of a point, relative to its neighbors.
     metric
         ``"euclidean"``, ``"cosine"`` or ``"correlation"``, of dense rows.
     """
@@ -115,12 +89,10 @@ class PaCMAP(MapEstimator):
     def _fit(self, X: Any, **options: Any) -> None:
         super()._fit(X, seed=shared_seed(comm_of(X), self.random_state), **options)
 
-    def _pulled_and_pushed(self, objective: Any) -> dict[str, Any]:
-        pairs = objective.pairs
-        return {
-            "lambda_": pairs.n_further / pairs.n_neighbors / objective.layout.rows,
-            "n_neighbors": pairs.n_neighbors,
-        }
+    def _repulsion_of_point(self, objective: Any) -> float:
+        return float(
+            objective.pairs.n_further / objective.pairs.n_neighbors / objective.layout.rows
+        )
 
 
 @estimator
@@ -156,8 +128,6 @@ class UMAP(PairwiseEstimator):
 
     Parameters
     ----------
-    min_dist, spread
-        Distances, in map units, below which points count as close, and over which that falls off.
     lambda_
         Weight of the repulsion: half the number of negative samples of an edge, of which UMAP
         moves the head alone, by default 2.5 (N - 1)/N; with ``repulsive_weights="complement"`` 1.
@@ -178,28 +148,14 @@ class UMAP(PairwiseEstimator):
 
 @estimator
 class LargeVis(PairwiseEstimator):
-    """LargeVis: a cross-entropy with t-SNE's kernel, summed over all pairs.
-
-    Parameters
-    ----------
-    lambda_
-        Weight of the repulsion: negative samples of an edge times their weight, by default 5 x 7.
-    """
+    """LargeVis: a cross-entropy with t-SNE's kernel, summed over all pairs."""
 
     _build = staticmethod(objectives.largevis_embedding)
 
 
 @estimator
 class NegTSNE(PairwiseEstimator):
-    """Neg-t-SNE: t-SNE by negative sampling, its expected loss summed over all pairs.
-
-    Parameters
-    ----------
-    normalization
-        Constant in place of t-SNE's normalization, per pair: the larger, the more attraction.
-    lambda_
-        Weight of the repulsion: the number of negative samples, by default 5.
-    """
+    """Neg-t-SNE: t-SNE by negative sampling, its expected loss summed over all pairs."""
 
     _build = staticmethod(objectives.negative_t_sne_embedding)
 
@@ -208,16 +164,7 @@ class NegTSNE(PairwiseEstimator):
 
 @estimator
 class ElasticEmbedding(PairwiseEstimator):
-    """The elastic embedding of Carreira-Perpinan (2010).
-
-    Parameters
-    ----------
-    lambda_
-        lambda, the weight of the repulsion.
-    repulsive_weights
-        w-: ``"uniform"``, ``"squared-distances"`` of the data (both sum to 1), ``"one"``, or
-        ``"complement"``: what the affinities lack to 1.
-    """
+    """The elastic embedding of Carreira-Perpinan (2010)."""
 
     _build = staticmethod(objectives.elastic_embedding)
 

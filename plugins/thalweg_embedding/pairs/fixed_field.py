@@ -18,9 +18,6 @@ from thalweg_embedding.pairs.split import Split
 #: Most modes of a mesh, some 20 bytes each.
 MAX_MODES = 2**23
 
-#: Error of a pair's slope by the modes, relative to the steepest slope.
-TOLERANCE = 1e-4
-
 #: Side of the mesh over that of the box of the fixed points.
 MARGIN = 1.1
 
@@ -28,18 +25,20 @@ MARGIN = 1.1
 class FixedField:
     """S(y) = sum over fixed points of phi(||y - x_m||^2), and half its gradient.
 
-    ``function`` is phi, and ``points`` are the fixed points, shape (N, d), the same on all ranks.
+    ``function`` is phi, ``points`` are the fixed points, shape (N, d), the same on all ranks, and
+    ``tolerance`` is the error of a pair's slope by the modes, relative to the steepest slope.
     For many points in 1 to 3 dimensions S is interpolated from a mesh, at a cost that does not grow
     with N; where a place lies beyond the mesh, points are few, or phi needs a mesh that is too
     fine, all terms are summed.
     """
 
-    def __init__(self, function: PairFunction, points: np.ndarray) -> None:
+    def __init__(self, function: PairFunction, points: np.ndarray, tolerance: float = 1e-4) -> None:
         self._function, self._points = function, np.ascontiguousarray(points, dtype=float)
+        self._tolerance = tolerance
 
     def __getstate__(self) -> dict[str, object]:
         # The mesh is made again where it is wanted: it is large, and has a communicator.
-        return {name: vars(self)[name] for name in ("_function", "_points")}
+        return {name: vars(self)[name] for name in ("_function", "_points", "_tolerance")}
 
     @functools.cached_property
     def _box(self) -> Box | None:
@@ -47,10 +46,10 @@ class FixedField:
         if rows < FIXED_ROWS or not 1 <= d <= 3:
             return None
         reach = side_for(MARGIN * self._middle[1])
-        split = Split.at(self._function, math.inf, TOLERANCE)
+        split = Split.at(self._function, math.inf, self._tolerance)
         if not modes_of(split.band, reach, d) <= MAX_MODES:
             return None
-        return Box(Layout(MPI.COMM_SELF, rows, d), split, reach, TOLERANCE, False)
+        return Box(Layout(MPI.COMM_SELF, rows, d), split, reach, self._tolerance, False)
 
     @functools.cached_property
     def _middle(self) -> tuple[np.ndarray, float]:

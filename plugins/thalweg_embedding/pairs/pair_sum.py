@@ -13,7 +13,13 @@ from thalweg_embedding.pairs.functions import PairFunction
 
 
 class SecondOrder(IntEnum):
-    """The second derivatives of a sum, as the loops over pairs number them."""
+    """Quarters of second derivatives of a sum, as the loops over pairs number them.
+
+    Row n of a product with the Hessian is sum_m c_nm (phi' v + 2 phi'' (u . v) u), with
+    u = x_n - x_m and v the difference of directions.  Of the convex part that is block diagonal
+    over columns, entry i of it is sum_m c_nm 2 max(phi'', 0) u_i^2 v_i: a graph Laplacian for each
+    column, with positive weights only.
+    """
 
     PRODUCT = 0
     DIAGONAL = 1
@@ -65,30 +71,6 @@ class PairSum(Identified, ABC):
     def total_and_slopes(self, rows: Array) -> tuple[float, Array]:
         """T, and its slopes G_n = sum_m c_nm phi'(d_nm) (x_n - x_m): dT/dx_n = 4 G_n."""
         return self.first_order(rows, 0.0, True)
-
-    def product(self, rows: Array, direction: Array, shift: float = 0.0) -> Array:
-        """A quarter of T's Hessian times ``direction``.
-
-        With u = x_n - x_m and v the difference of directions, row n is
-        sum_m c_nm (phi' v + 2 phi'' (u . v) u).
-        """
-        return self.second_order(SecondOrder.PRODUCT, rows, direction, shift)
-
-    def diagonal(self, rows: Array, shift: float = 0.0) -> Array:
-        """A quarter of the diagonal of T's Hessian: sum_m c_nm (phi' + 2 phi'' u_i^2)."""
-        return self.second_order(SecondOrder.DIAGONAL, rows, rows, shift)
-
-    def convex_product(self, rows: Array, direction: Array, shift: float = 0.0) -> Array:
-        """A quarter of the convex part of the Hessian that is block diagonal over columns.
-
-        Entry i of row n is sum_m c_nm 2 max(phi'', 0) u_i^2 v_i: a graph Laplacian for
-        each column, with positive weights only.
-        """
-        return self.second_order(SecondOrder.CONVEX_PRODUCT, rows, direction, shift)
-
-    def convex_diagonal(self, rows: Array, shift: float = 0.0) -> Array:
-        """Diagonal of the matrix of :meth:`convex_product`."""
-        return self.second_order(SecondOrder.CONVEX_DIAGONAL, rows, rows, shift)
 
 
 class CombinedPairs(PairSum):

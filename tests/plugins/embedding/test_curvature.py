@@ -11,6 +11,7 @@ from thalweg_embedding.pairs import grid_curvature
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid_pairs import GridPairs
+from thalweg_embedding.pairs.pair_sum import SecondOrder
 
 METHODS = ("product", "convex_product", "diagonal", "convex_diagonal")
 
@@ -27,8 +28,8 @@ def however_few_points(monkeypatch):
 
 
 def called(pairs, method, rows, moves):
-    given = (rows, moves) if method.endswith("product") else (rows,)
-    return pairs.layout.gather_rows(getattr(pairs, method)(*given))
+    kind = SecondOrder[method.upper()]
+    return pairs.layout.gather_rows(pairs.second_order(kind, rows, moves, 0.0))
 
 
 @pytest.mark.ranks(1, 2)

@@ -116,7 +116,9 @@ def test_new_points_are_placed_by_the_metric(metric):
     if metric == "cosine":
         longer = fitted.transform(3.0 * POINTS[100:])
         np.testing.assert_allclose(longer, fitted.transform(POINTS[100:]), atol=1e-6)
-    fitted._placed = replace(fitted._placed, metric="hellinger")
+    fitted._placed = replace(
+        fitted._placed, options=replace(fitted._placed.options, metric="hellinger")
+    )
     with pytest.raises(InputError, match="cannot be placed by metric 'hellinger'"):
         fitted.transform(POINTS[:2])
 

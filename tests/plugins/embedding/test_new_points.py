@@ -128,5 +128,5 @@ def test_weights_that_differ_repel_a_new_point_as_equal_ones_of_their_sum():
         objective.homotopy_parameter = 1.0
         repulsion = objective.value(x) - attraction
         estimator = ElasticEmbedding(repulsive_weights=weights, perplexity=5.0)
-        found.append(repulsion / estimator._pulled_and_pushed(objective)["lambda_"])
+        found.append(repulsion / estimator._repulsion_of_point(objective))
     assert found[1] == pytest.approx(found[0], rel=1.5 / 40)  # a row does not repel itself

@@ -117,7 +117,7 @@ from thalweg_embedding.pairs.functions import STUDENT
 
 pairs = AllPairs(Layout(MPI.COMM_SELF, 300, 2), STUDENT)
 x, direction = pairs.layout.random_normal(1), pairs.layout.random_normal(2)
-found = [pairs.product(x, direction), pairs.convex_product(x, direction)]
+found = [pairs.second_order(kind, x, direction, 0.0) for kind in (0, 2)]
 print(*(hashlib.sha256(array.tobytes()).hexdigest() for array in found))
 """
 

@@ -10,6 +10,7 @@ from thalweg_embedding.pairs import boxes, decomposition
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid_pairs import GridPairs
+from thalweg_embedding.pairs.pair_sum import SecondOrder
 from thalweg_embedding.pairs.transposition import Transposition
 
 
@@ -42,8 +43,7 @@ def everything(layout, whole, function, tolerance):
     moves = layout.local(np.random.default_rng(1).standard_normal(whole.shape)).copy()
     pairs = GridPairs(layout, function, tolerance)
     total, slopes = pairs.total_and_slopes(rows)
-    products = [pairs.product(rows, moves), pairs.convex_product(rows, moves)]
-    return total, [slopes, *products, pairs.diagonal(rows), pairs.convex_diagonal(rows)]
+    return total, [slopes, *(pairs.second_order(k, rows, moves, 0.0) for k in SecondOrder)]
 
 
 def agree(layout, found, wanted, tolerance):

@@ -129,10 +129,12 @@ def plot_command(argv: list[str]) -> int:
     parser = _folder_parser("plot", "Draw the pictures of a run or of a comparison again.")
     text = "write the map as a page as well: embedding.html, with pan, zoom and labels"
     parser.add_argument("--html", action="store_true", help=text)
+    text = "write what can be told of each row to measures.csv too, and offer it on that page"
+    parser.add_argument("--measures", action="store_true", help=text)
     given = parser.parse_args(argv)
     from thalweg.workbench.run import plot
 
-    return _print_from_root(lambda: [str(path) for path in plot(given.folder, given.html)])
+    return _print_from_root(lambda: [str(path) for path in plot(*vars(given).values())])
 
 
 def cite_command(argv: list[str]) -> int:

@@ -6,7 +6,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ def write_map_page(
     title: str = "",
     caption: str = "",
     thumbnails: np.ndarray | None = None,
+    measures: Mapping[str, np.ndarray] | None = None,
 ) -> None:
     """Write a map of two dimensions as a page.  Called on one rank.
 
@@ -58,18 +59,21 @@ def write_map_page(
         A picture of each point, shape ``(n, height, width)`` or ``(n, height, width, channels)``
         with 1, 3 or 4 of them, numbers of any range.  They are left out, and the caption says so,
         where they would take more than 64 MiB.
+    measures
+        Numbers of each point, shape ``(n,)``, by what they say; the page offers to color by each.
 
     Raises
     ------
     InputError
-        A map of another shape or not finite, labels or pictures that do not fit.
+        A map of another shape or not finite, labels, pictures or measures that do not fit.
     """
     points = np.asarray(points, dtype=float)
     if points.ndim != 2 or points.shape[1] != 2 or not np.isfinite(points).all():
         raise InputError(
             f"a page shows finite maps of two dimensions, not one of shape {points.shape}"
         )
-    for what, rows in (("labels", labels), ("thumbnails", thumbnails)):
+    layers = {name: np.asarray(rows, dtype=float) for name, rows in (measures or {}).items()}
+    for what, rows in (("labels", labels), ("thumbnails", thumbnails), *layers.items()):
         if rows is not None and len(rows) != len(points):
             raise InputError(f"there are {len(rows)} {what} for {len(points)} points")
     if np.abs(points).max(initial=0.0) > LARGEST:
@@ -82,6 +86,8 @@ def write_map_page(
         "center": center.tolist(),
         "places": _encoded(points - center, "<f4"),
     }
+    if len(points):
+        facts["layers"] = [_layer(name, rows) for name, rows in layers.items()]
     if labels is not None and len(labels):
         facts |= _classes(np.asarray(labels), label_names)
     if thumbnails is not None and len(points):
@@ -109,6 +115,17 @@ def _classes(labels: np.ndarray, label_names: Sequence[str] | None) -> dict[str,
         "colors": np.rint(255 * class_colors(count)).astype(int).tolist(),
         "labels": _encoded(labels, "<u4"),
     }
+
+
+def _layer(name: str, values: np.ndarray) -> dict[str, Any]:
+    """A measure, and the values that the ends of its colors stand for: of all points but 2 %."""
+    finite = values[np.isfinite(values)]
+    low, high = np.quantile(finite, [0.01, 0.99]).tolist() if finite.size else (0.0, 1.0)
+    if finite.size and finite.min() >= 0.0 and finite.max() <= 1.0:  # a share
+        low, high = 0.0, 1.0
+    return {
+        "name": printable(name), "low": low, "high": high, "values": _encoded(values, "<f4")
+    }  # fmt: skip
 
 
 def _encoded(array: np.ndarray, dtype: str) -> str:

@@ -28,7 +28,7 @@ from thalweg.workbench.doctor import versions
 MARKS = (
     "config.toml", "result.json", "comparison.json", "checkpoint", "solution.npy", "trace.csv",
     "comparison.md", "comparison.png", "convergence.png", "embedding.png", "embedding.html",
-    "animation.gif",
+    "animation.gif", "measures.csv",
 )  # fmt: skip
 
 #: What a run writes once it has begun.

@@ -11,6 +11,7 @@ import numpy as np
 from thalweg.data import Dataset
 from thalweg.driver import Iterate
 from thalweg.errors import InputError
+from thalweg.files import atomic_write
 from thalweg.interfaces import Objective
 from thalweg.parallel import MPI
 from thalweg.result import Trace
@@ -45,11 +46,13 @@ def draw_run(
     dataset: Dataset | None,
     labels: np.ndarray | None,
     page: bool = False,
+    objective: Objective | None = None,
 ) -> list[Path]:
     """Draw what can be drawn of a run whose results are in the folder, and give the files written.
 
     Called on one rank, with all labels.  ``page``: write a page of HTML with its map as well, for
-    which the data set must be whole.
+    which the data set must be whole; what the ``objective`` can tell of each row is written to
+    ``measures.csv``, and shown there.
     """
     trace, files = _trace(folder), [own_picture(folder / "convergence.png")]
     method = f"{configuration.objective['name']} by {configuration.method}"
@@ -69,8 +72,14 @@ def draw_run(
         thumbnails = None
         if dataset.image_shape is not None:
             thumbnails = np.asarray(dataset.values).reshape(len(points), *dataset.image_shape)
+        measures = {} if objective is None else objective.row_measures(points, dataset)
+        if measures:
+            files.append(folder / "measures.csv")
+            with atomic_write(files[-1]) as file:
+                header, rows = ",".join(measures), np.column_stack([*measures.values()])
+                np.savetxt(file, rows, "%.6g", ",", header=header, comments="")
         files.append(own_picture(folder / "embedding.html"))
-        write_map_page(files[-1], points, *about, thumbnails)
+        write_map_page(files[-1], points, *about, thumbnails, measures)
     return files
 
 
@@ -105,10 +114,11 @@ def _stated(folder: Path, *keys: str) -> Any:
         return None
 
 
-def plot(folder: Path | str, page: bool = False) -> list[Path]:
+def plot(folder: Path | str, page: bool = False, measures: bool = False) -> list[Path]:
     """Draw the pictures of a run or of a comparison again.  Called on one rank.
 
-    ``page``: write a page of HTML with the map of a run as well, or of each run compared.
+    ``page``: write a page of HTML with the map of a run as well, or of each run compared;
+    ``measures``: with what the objective can tell of each row, for which it is made again.
 
     Returns
     -------
@@ -125,10 +135,10 @@ def plot(folder: Path | str, page: bool = False) -> list[Path]:
     with closing(RunDirectory(folder)) as directory:
         if directory.path.is_dir():
             directory.lock.acquire()
-        return _plot(directory.path, page)
+        return _plot(directory.path, page or measures, measures)
 
 
-def _plot(folder: Path, page: bool) -> list[Path]:
+def _plot(folder: Path, page: bool, measures: bool) -> list[Path]:
     if (folder / "comparison.json").exists():
         try:
             methods = _comparison(folder)["methods"]
@@ -141,13 +151,18 @@ def _plot(folder: Path, page: bool) -> list[Path]:
         drawn = [own_picture(folder / "convergence.png"), *draw_compared(folder)]
         draw_convergence(drawn[0], traces)
         for one in folders.values():
-            drawn += plot(one, page)
+            drawn += plot(one, page, measures)
         return drawn
     _trace(folder)  # refused is a folder without a finished run
     configuration = read_configuration(folder / "config.toml")
-    dataset: Dataset | None = None
-    if configuration.data is not None:
+    dataset, objective = None, None
+    if measures:
+        from thalweg.workbench.run.single_run import build_objective
+
+        dataset, objective = build_objective(configuration, MPI.COMM_SELF)
+    elif configuration.data is not None:
         dataset = load_data(configuration.data, MPI.COMM_SELF)
+    if dataset is not None:
         for what, now in dataset.digests.items():
             if _stated(folder, "digests", what) not in (None, now):
                 raise InputError(
@@ -155,7 +170,7 @@ def _plot(folder: Path, page: bool) -> list[Path]:
                     "or run it again"
                 )
     labels = None if dataset is None else dataset.labels
-    return draw_run(folder, configuration, dataset, labels, page)
+    return draw_run(folder, configuration, dataset, labels, page, objective)
 
 
 def draw_compared(folder: Path) -> list[Path]:

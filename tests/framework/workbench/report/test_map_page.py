@@ -23,6 +23,12 @@ VISIT = """<script>window.addEventListener("load", () => setTimeout(() => {
   canvas.dispatchEvent(new WheelEvent("wheel", {...spot(), deltaY: -900}));
   canvas.dispatchEvent(new PointerEvent("pointermove", spot()));
   document.body.dataset.told = find("#tip span").textContent + ", zoom " + scale / before;
+  if (layers.length) {
+    const choice = find("#legend select");
+    choice.value = 0;
+    choice.dispatchEvent(new Event("change"));
+    document.body.dataset.ends = find(".ends").textContent + ` ${colorOf(0)} ${colorOf(count - 1)}`;
+  }
 }, 200));</script></html>"""
 
 
@@ -37,7 +43,11 @@ def test_a_page_holds_the_map_and_asks_nobody(tmp_path):
     pictures = GENERATOR.normal(size=(200, 6, 5))
     names = ["a", "</script><b>", "$c$"]
     page = tmp_path / "map.html"
-    write_map_page(page, points, labels, names, "<title>", "N = 200", pictures)
+    measures = {
+        "share <b>": np.linspace(0.0, 1.0, 200),
+        "score": np.append(np.arange(199.0), np.inf),
+    }
+    write_map_page(page, points, labels, names, "<title>", "N = 200", pictures, measures)
     text, facts = facts_of(page)
     assert not re.search(r"https?:|src=|@import|url\(", text)
     assert "<title>&lt;title&gt;</title>" in text
@@ -49,6 +59,10 @@ def test_a_page_holds_the_map_and_asks_nobody(tmp_path):
     np.testing.assert_array_equal(kept, labels)
     assert (facts["pictures"]["width"], facts["pictures"]["height"]) == (5, 6)
     assert len(facts["pictures"]["sheets"]) == 1
+    ends = [(layer["name"], layer["low"], round(layer["high"])) for layer in facts["layers"]]
+    assert ends == [("share <b>", 0.0, 1), ("score", pytest.approx(1.98), 196)]
+    kept = np.frombuffer(base64.b64decode(facts["layers"][1]["values"]), "<f4")
+    np.testing.assert_array_equal(kept, measures["score"])
 
 
 @pytest.mark.parametrize(
@@ -85,7 +99,8 @@ def test_a_browser_zooms_and_tells_the_row_under_the_pointer(tmp_path, count):
     page = tmp_path / "map.html"
     labels = np.arange(count) % 7
     labels[labels == 5] = 7
-    write_map_page(page, GENERATOR.normal(size=(count, 2)), labels)
+    measures = {"kept": np.linspace(0.0, 1.0, count)}
+    write_map_page(page, GENERATOR.normal(size=(count, 2)), labels, measures=measures)
     page.write_text(page.read_text(encoding="utf-8").replace("</html>", VISIT), encoding="utf-8")
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
     command += [f"--user-data-dir={tmp_path}", "--virtual-time-budget=3000", page.as_uri()]
@@ -93,6 +108,7 @@ def test_a_browser_zooms_and_tells_the_row_under_the_pointer(tmp_path, count):
     told = re.search(r'data-told="row 700: 0, zoom ([\d.]+)"', run.stdout)
     assert told is not None, run.stdout[-300:]
     assert float(told[1]) == pytest.approx(np.exp(1.35), rel=1e-3)
-    legend = re.search(r'<div id="legend">(.*?)</div></div>', run.stdout, re.DOTALL)[1]
+    assert 'data-ends="0: none1: all 68,1,84 253,231,37"' in run.stdout
+    legend = re.search(r'<div id="legend">(.*?)<div id="scale">', run.stdout, re.DOTALL)[1]
     assert re.findall(r"</b>(\w+)", legend) == list("0123467")  # of classes that have rows
     assert "wheel to zoom" in run.stdout

@@ -49,6 +49,24 @@ def test_a_run_is_not_drawn_with_other_data_than_its_own(tmp_path, command, scal
         assert before == {file: file.read_bytes() for file in drawn}
 
 
+def test_what_an_objective_tells_of_rows_is_a_table_and_colors_of_the_page(tmp_path):
+    _, config = stored(tmp_path)
+    thalweg.run({**config, "objective": {"name": "t-sne"}}, tmp_path / "out", comm=MPI.COMM_SELF)
+    assert not (tmp_path / "out" / "measures.csv").exists()
+    files = [file.name for file in pictures.plot(tmp_path / "out", measures=True)]
+    assert files == ["convergence.png", "embedding.png", "measures.csv", "embedding.html"]
+    header, *rows = (tmp_path / "out" / "measures.csv").read_text().splitlines()
+    assert header.startswith("neighbors kept (share),false neighbors")
+    assert len(rows) == 40
+    table = np.array([row.split(",") for row in rows], dtype=float)
+    assert table.shape == (40, 5)
+    assert 0.0 < table[:, 0].mean() < 1.0
+    assert "how far the point jumps" in (tmp_path / "out" / "embedding.html").read_text()
+    # An objective that tells nothing leaves the page as it is.
+    thalweg.run({**CONFIG, "objective": {"name": "lle"}}, tmp_path / "lle", comm=MPI.COMM_SELF)
+    assert "measures.csv" not in [f.name for f in pictures.plot(tmp_path / "lle", measures=True)]
+
+
 def test_pictures_of_the_users_are_not_overwritten(tmp_path):
     config = {**CONFIG, "output": {"pictures": False}, "method": [{"solver": "lbfgs"}]}
     compare(config, tmp_path, comm=MPI.COMM_SELF)

@@ -1,0 +1,142 @@
+"""What is told of each point of a map agrees with brute force, at any number of ranks."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.stats import spearmanr
+from sklearn.datasets import load_digits
+from sklearn.neighbors import NearestNeighbors
+
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg_embedding import (
+    T_SNE,
+    TSNE,
+    UMAP,
+    PaCMAP,
+    affinities_of,
+    embedding,
+    faithfulness,
+    umap,
+)
+
+POINTS = load_digits().data[:120]
+
+
+@pytest.fixture(scope="module")
+def places():
+    return TSNE(random_state=0, tol=1e-7).fit_transform(POINTS)
+
+
+def neighbors(rows, count):
+    return NearestNeighbors(n_neighbors=count).fit(rows).kneighbors(return_distance=False)
+
+
+def whole(data, measures):
+    return {name: data.layout.gather_rows(rows) for name, rows in measures.items()}
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_neighbors_are_kept_false_or_torn(comm, places):
+    data = Dataset.from_array(POINTS, comm=comm)
+    found = whole(data, faithfulness(data, data.layout.local(places), neighbors=4))
+    near, here = neighbors(POINTS, 4), neighbors(places, 4)
+    wide, around = neighbors(POINTS, 20), neighbors(places, 20)
+    for n in range(len(POINTS)):
+        assert found["kept"][n] == len(np.intersect1d(near[n], here[n])) / 4
+        assert found["false"][n] == len(np.setdiff1d(here[n], wide[n])) / 4
+        assert found["torn"][n] == len(np.setdiff1d(near[n], around[n])) / 4
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("family", [T_SNE, umap()], ids=["t-sne", "umap"])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_the_singularity_score_is_that_of_the_hessians_block(comm, family, d):
+    data = Dataset.from_array(POINTS, comm=comm)
+    objective = embedding(family, data, dimensions=d)
+    local = objective.layout.random_normal(3, 2.0)
+    found = objective.layout.gather_rows(faithfulness(data, local, objective)["singularity"])
+    for n in (0, 50, 119):
+        block = np.empty((d, d))
+        for column in range(d):
+            direction = np.zeros((len(POINTS), d))
+            direction[n, column] = 1.0
+            product = objective.hessian_product(local, data.layout.local(direction))
+            block[column] = data.layout.gather_rows(product)[n]
+        least = np.linalg.eigvalsh(block)[0]
+        assert found[n] == pytest.approx(1.0 / least if least > 0.0 else np.inf, rel=1e-6)
+
+
+def where_it_goes(n, moved, places):
+    """Minimum of a point's part of the KL divergence, with all affinities made anew."""
+    p = affinities_of(Dataset.from_array(moved)).weights[n]
+    others = np.arange(len(p)) != n
+    apart = ((places[others, None] - places[others]) ** 2).sum(axis=2)
+    rest = (1.0 / (1.0 + apart)).sum() - others.sum()
+
+    def loss(y):
+        u = y - places[others]
+        k = 1.0 / (1.0 + (u**2).sum(axis=1))
+        z = rest + 2.0 * k.sum()
+        slope = 4.0 * (p[others] * k - k**2 / z) @ u
+        return -2.0 * p[others] @ np.log(k) + np.log(z), slope
+
+    starts = [n, *np.argsort(-p)[:2]]
+    return min((minimize(loss, places[s], jac=True) for s in starts), key=lambda r: r.fun).x
+
+
+def test_the_perturbation_score_ranks_points_as_affinities_made_anew_do(places):
+    length = np.median(NearestNeighbors(n_neighbors=1).fit(POINTS).kneighbors()[0])
+    objective = embedding(T_SNE, Dataset.from_array(POINTS))
+    found = faithfulness(POINTS, places, objective)["perturbation"]
+    directions = np.linalg.svd(POINTS - POINTS.mean(axis=0))[2][:3]
+    some, wanted = range(0, 120, 3), []
+    for n in some:
+        goals = []
+        for step in np.vstack([directions, -directions]):
+            moved = POINTS.copy()
+            moved[n] += length * step
+            goals.append(where_it_goes(n, moved, places))
+        wanted.append(np.linalg.norm(goals - places[n], axis=1).max())
+    assert spearmanr(found[some], wanted).statistic > 0.85
+
+
+def test_a_point_between_two_groups_would_jump():
+    generator = np.random.default_rng(0)
+    points = generator.normal(size=(101, 4))
+    points[:50, 0] += 12.0
+    points[100] = [6.0, 0.0, 0.0, 0.0]
+    scores = TSNE(perplexity=15, random_state=0).fit(points).faithfulness(5)["perturbation"]
+    assert scores[100] > 5.0 * np.median(scores)
+
+
+@pytest.mark.ranks(2, 3)
+def test_ranks_agree_with_one(comm, places):
+    data, alone = Dataset.from_array(POINTS, comm=comm), Dataset.from_array(POINTS)
+    options = {"perplexity": 10, "graph": "sparse"}
+    objectives = [embedding(T_SNE, each, **options) for each in (data, alone)]
+    found = whole(data, faithfulness(data, data.layout.local(places), objectives[0]))
+    wanted = faithfulness(alone, places, objectives[1])
+    assert list(found) == ["kept", "false", "torn", "singularity", "perturbation"]
+    for name, values in wanted.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("model", [TSNE(density=0.1), UMAP(), PaCMAP(), TSNE(metric="cosine")])
+def test_estimators_tell_what_they_can(model):
+    model.set_params(max_iter=30, random_state=0)
+    measures = model.fit(POINTS).faithfulness()
+    assert ("perturbation" in measures) == (
+        not isinstance(model, PaCMAP) and model.metric != "cosine"
+    )
+    assert all(rows.shape == (120,) and not np.isnan(rows).any() for rows in measures.values())
+    assert measures["kept"].mean() > 0.4
+    model.set_params(keep_data=False).fit(POINTS)
+    assert not hasattr(model, "faithfulness")
+
+
+def test_what_does_not_fit_is_refused(places):
+    with pytest.raises(InputError, match="one row of finite numbers"):
+        faithfulness(POINTS, places[:10])
+    with pytest.raises(InputError, match="neighbors must be an integer from 1 to 119, not 120"):
+        faithfulness(POINTS, places, neighbors=120)
