@@ -127,5 +127,5 @@ def test_what_pacmap_cannot_take_is_said(comm):
     with pytest.raises(InputError, match="needs dense rows"):
         pacmap(sparse, comm)
     objective = pacmap(digits(comm), comm, metric="cosine")
-    with pytest.raises(InputError, match="mid-near pairs must be a finite number of at least 0"):
+    with pytest.raises(InputError, match="mid_near_weight must be a finite number of at least 0"):
         objective.check_homotopy(-1.0)
