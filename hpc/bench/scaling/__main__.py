@@ -10,17 +10,19 @@ import sys
 from pathlib import Path
 
 from hpc.bench.scaling.cases import FEW_ROWS, FEWER_RANKS, RANKS, ROWS
-from hpc.bench.scaling.report import FACTORS, RESULTS, write
+from hpc.bench.scaling.report import COLUMNS, FACTORS, RESULTS, write
 
 from thalweg.parallel.threads import usable_cores
 
 parser = argparse.ArgumentParser(prog="scripts/bench scaling", description=__doc__)
-parser.add_argument("--part", default="cases", choices=("cases", "factorization"))
+parser.add_argument("--part", default="cases", choices=("cases", "factorization", "columns"))
 parser.add_argument("--methods", nargs="+", default=[], help="factorizations to measure; all")
 parser.add_argument("--quick", action="store_true", help="the smaller size of each case alone")
 parser.add_argument("--ranks", type=int, nargs="+", default=RANKS, help="numbers of ranks")
 parser.add_argument("--cases", nargs="+", default=list(ROWS), choices=list(ROWS), metavar="CASE")
-parser.add_argument("--rows", type=int, help="of the cases the one of so many rows alone")
+parser.add_argument(
+    "--rows", type=int, help="of the cases the one of so many rows, or columns, alone"
+)
 parser.add_argument("--report", action="store_true", help="write the table of what is recorded")
 parser.add_argument("--folder", type=Path, help="where cases keep checkpoints and their maps")
 parser.add_argument("--seconds", type=float, help="with a folder: when a case ends, in seconds")
@@ -40,22 +42,29 @@ if len(usable_cores()) < max(arguments.ranks):  # those that wait let others wor
     environment["OMPI_MCA_mpi_yield_when_idle"] = "1"
     environment["OMPI_MCA_hwloc_base_binding_policy"] = "none"
     environment["PRTE_MCA_hwloc_default_binding_policy"] = "none"
-if arguments.part == "factorization" and not arguments.report:
-    factors = json.loads(FACTORS.read_text()) if FACTORS.exists() else []
-    for ranks in [r for r in arguments.ranks if r <= 8]:
+if arguments.part != "cases" and not arguments.report:
+    # Most ranks, where a part is recorded, what tells its entries apart, sizes, other arguments.
+    most, file, size_name, sizes, others = 8, FACTORS, "rows", [60_000], arguments.methods
+    if arguments.part == "columns":
+        most, file, size_name, sizes, others = 4, COLUMNS, "columns", [400, 2000], []
+    key, trial = (size_name, "ranks", "method"), arguments.quick and arguments.part == "columns"
+    if trial:  # few points, which are not recorded
+        sizes, others = [100], ["24"]
+    if arguments.rows:
+        sizes = [arguments.rows]
+    entries = json.loads(file.read_text()) if file.exists() else []
+    for size, ranks in [(s, r) for s in sizes for r in arguments.ranks if r <= most]:
         command = ["mpirun", "-n", str(ranks), sys.executable, "-m"]
-        command += ["hpc.bench.scaling.factorization", str(arguments.rows or 60_000)]
-        printed = subprocess.run(
-            [*command, *arguments.methods], env=environment, stdout=subprocess.PIPE, text=True
-        ).stdout
+        command += [f"hpc.bench.scaling.{arguments.part}", str(size), *others]
+        printed = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True).stdout
         for line in printed.splitlines():
             if line.startswith("{"):
                 print(line, flush=True)
                 entry = json.loads(line)
-                same = [entry[name] for name in ("rows", "ranks", "method")]
-                factors = [f for f in factors if [f["rows"], f["ranks"], f["method"]] != same]
-                factors.append(entry)
-        FACTORS.write_text(json.dumps(factors, indent=1) + "\n")
+                same = [entry[name] for name in key]
+                entries = [e for e in entries if [e[name] for name in key] != same] + [entry]
+        if not trial:
+            file.write_text(json.dumps(entries, indent=1) + "\n")
     write(list(found.values()))
     sys.exit()
 for line in arguments.merge.read_text().splitlines() if arguments.merge else ():

@@ -15,6 +15,7 @@ from thalweg.workbench.report import format_table
 
 RESULTS = Path(__file__).parents[2] / "results"
 FACTORS = RESULTS / "scaling-factorization.json"
+COLUMNS = RESULTS / "scaling-columns.json"
 
 #: What the theory says of a rank's bytes per iteration, N rows on P ranks.
 THEORY = {
@@ -105,6 +106,7 @@ def text(found: list[dict[str, Any]]) -> str:
         if case in THEORY:
             parts += [f"Theory, per iteration: {THEORY[case]}.", ""]
     parts += _factorizations()
+    parts += _columns()
     parts += _constants(found)
     parts += ["## Planned memory", "", MEMORY]
     parts += ["## On paper", "", "What `thalweg plan` says, 64 columns:", ""]
@@ -244,6 +246,42 @@ def _factorizations() -> list[str]:
         "cores that other programs used too: on 4 and 8 ranks they tell no speed. The default on "
         "several ranks is `icc`; `mumps` is not, since two solves with one of its factors differ "
         "in their last bits on two ranks (its solve adds contributions as they arrive).",
+        "",
+        format_table(table, markdown=True),
+        "",
+    ]
+
+
+def _columns() -> list[str]:
+    """The table of NuMax's normal equations, if any was measured."""
+    entries = json.loads(COLUMNS.read_text()) if COLUMNS.exists() else []
+    if not entries:
+        return []
+    entries.sort(key=lambda e: (e["columns"], e["method"], e["ranks"]))
+    table = [
+        {
+            "D": e["columns"],
+            "method": e["method"],
+            "ranks": e["ranks"],
+            "seconds": f"{e['seconds']:.1f}",
+            "CPU s of a rank": f"{e['cpu']:.1f}",
+            "MB of the rank with most": f"{e['memory'] / 1e6:.0f}",
+            "ADMM's iterations": e["iterations"],
+            "inner": e["inner"],
+            "nuclear norm": f"{e['value']:.7g}",
+            "ended": e["status"],
+        }
+        for e in entries
+    ]
+    return [
+        "## Columns of secants",
+        "",
+        f"NuMax with all {entries[0]['secants']:,} secants of generated points: `dense` solves the "
+        'normal equations by a factor on every rank (`inner_solver = "woodbury"`), `columns` by '
+        "conjugate gradients on a number for each secant over the ranks (`cg`, PETSc's KSP; the "
+        "default from 2,000 columns on). Inner iterations are products with A A*. The machine has "
+        "two cores that other programs used too: seconds, above all on 4 ranks, tell little, and CPU "
+        "seconds hold the waiting for other ranks.",
         "",
         format_table(table, markdown=True),
         "",
