@@ -15,7 +15,7 @@ import numpy as np
 
 from thalweg.interfaces import Capability, Objective, OwnRows, Solver, SolverState
 from thalweg.parallel import Array, agreed
-from thalweg.plugins import Help, declared_options
+from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_clustering.stiefel import StiefelVariable
 
@@ -122,11 +122,6 @@ class RoundSolver(Solver[S]):
 
     # A small step ends a round, after which the blocks are renewed; it does not end the run.
     decreases: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        for option in declared_options(type(self)):
-            if option.choices is not None:
-                option.check(getattr(self, option.keyword), type(self).__name__)
 
     @abstractmethod
     def begin(self, state: S) -> S:

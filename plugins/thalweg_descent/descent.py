@@ -14,7 +14,7 @@ import numpy as np
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective, Preconditioner, Solver, SolverState
 from thalweg.parallel import Array, Layout, agreed, max_over_ranks
-from thalweg.plugins import Help, check_declared
+from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_descent.backtracking import Backtracking
 from thalweg_descent.direction import Direction, Metric, Move
@@ -95,7 +95,7 @@ class Descent(Solver[DescentState]):
     ] = "length-scale"
 
     def __post_init__(self) -> None:
-        check_declared(self)
+        super().__post_init__()
         if not self.armijo < self.curvature:
             raise InputError(
                 f"option 'armijo' must be less than option 'curvature', not {self.armijo} "

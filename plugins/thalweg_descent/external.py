@@ -18,7 +18,7 @@ import numpy as np
 from thalweg.engines.hessian import HessianProduct
 from thalweg.interfaces import TRANSIENT, Objective, Rows, Solver, SolverState
 from thalweg.parallel import Array
-from thalweg.plugins import Help, check_declared
+from thalweg.plugins import Help
 from thalweg.result import Status
 
 #: Iterations in a row that leave the iterate where it is, after which an external solver has ended.
@@ -145,17 +145,9 @@ class ExternalSolver(Solver[ExternalState]):
 
     trace_columns = ("hessian_products",)
 
-    def __post_init__(self) -> None:
-        check_declared(self)
-
     @abstractmethod
     def check(self, objective: Objective) -> None:
-        """Refuse an objective that lacks what this method needs.
-
-        Raises
-        ------
-        CapabilityError
-        """
+        """Refuse an objective that lacks what this method needs, by a `CapabilityError`."""
 
     @abstractmethod
     def start(self, state: ExternalState, known: bool) -> RunningSolver:

@@ -26,7 +26,7 @@ from thalweg.engines.secants import SecantConstraints
 from thalweg.errors import CheckpointError
 from thalweg.interfaces import Objective
 from thalweg.parallel import Array, agreed
-from thalweg.plugins import Help, check_declared
+from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants, hinge_value, measured
 from thalweg_isometry.brackets import RankBracket, predicted_rank
@@ -106,9 +106,6 @@ class SecantSearch(SeparationRounds[S]):
 
     #: Class of the state, with what the method remembers.
     state_type: ClassVar[type[Any]] = SearchState
-
-    def __post_init__(self) -> None:
-        check_declared(self)
 
     # -- what a method defines -------------------------------------------------------------
 

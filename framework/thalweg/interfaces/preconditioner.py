@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from thalweg.capability import Capability
 from thalweg.interfaces.objective import HasNotes, Objective
 from thalweg.parallel import Array, Identified
+from thalweg.plugins import check_declared
 
 
 class Preconditioner(HasNotes, Identified, ABC):
@@ -29,6 +30,10 @@ class Preconditioner(HasNotes, Identified, ABC):
 
     #: Whether loose solves do, since the solver corrects them; the driver says so before set-up.
     loose: bool = False
+
+    def __post_init__(self) -> None:
+        """Hold the options to their bounds, also of a preconditioner made in Python."""
+        check_declared(self)
 
     def identity(self) -> dict[str, Any]:
         """What tells it from another: its class, and what its constructor was given."""

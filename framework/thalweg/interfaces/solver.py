@@ -13,6 +13,7 @@ from thalweg.interfaces.capabilities import FreeVariable, ManifoldVariable
 from thalweg.interfaces.objective import Objective
 from thalweg.interfaces.preconditioner import Preconditioner
 from thalweg.parallel import Array
+from thalweg.plugins import check_declared
 from thalweg.result import Status
 
 #: Metadata of a state's field that a checkpoint leaves out, since ``init`` makes it again.
@@ -133,6 +134,10 @@ class Solver(ABC, Generic[S]):
         if FreeVariable not in cls.requires:
             rides = any(issubclass(needed, ManifoldVariable) for needed in cls.requires)
             cls.requires = cls.requires if rides else (*cls.requires, FreeVariable)
+
+    def __post_init__(self) -> None:
+        """Hold the options to their bounds, also of a solver made in Python."""
+        check_declared(self)
 
     @property
     def derivative_free(self) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from thalweg.errors import InputError
 from thalweg.interfaces import Capability, Objective, Preconditioner
 from thalweg.parallel import Array, raise_on_all_ranks, sum_large
-from thalweg.plugins import Help, check_declared
+from thalweg.plugins import Help
 from thalweg_saddlefree.capabilities import (
     AdaptiveDamping,
     LayerBlock,
@@ -56,7 +56,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
     ) -> None:
         self.damping, self.decay = damping, decay
         self.inverse_every, self.seed = inverse_every, seed
-        check_declared(self)
+        self.__post_init__()
 
     def setup(self, objective: Objective, x: Array) -> None:
         """Assign the layers to the ranks; factors come with the first update."""

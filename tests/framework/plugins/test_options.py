@@ -101,10 +101,6 @@ def test_the_word_none_switches_off_only_what_may_be():
     assert Option("labels", str, None, "file").check("none", "x") == "none"
 
 
-#: Solvers whose constructors leave the bounds to whoever reads options by name.
-UNCHECKED = {"ism", "stiefel", "dimension-growth", "stiefel-trust-region", "eigen"}
-
-
 def beyond(option):
     """Values that the bounds of an option exclude."""
     wrong = [bound - 1 for bound in [option.minimum] if bound is not None]
@@ -126,7 +122,7 @@ def test_no_option_takes_what_its_bounds_exclude(kind):
             for wrong in beyond(option):
                 with pytest.raises(InputError, match=f"'{option.name}' of it"):
                     resolve_options(spec.declared_options, {option.name: wrong}, "it")
-                if kind is SolverSpec and spec.name not in UNCHECKED:
+                if kind is not ObjectiveSpec:
                     with pytest.raises(InputError):
                         code(**{option.keyword: wrong})
                 checked += 1

@@ -57,7 +57,7 @@ def test_no_step_raises_the_objective_within_a_round(name, views, make):
 
 def test_the_plain_iteration_raises_the_objective_where_the_safeguarded_does_not(cycling_terms):
     objective = cycling_terms(-1.0, sigma=0.6)
-    _, plain = _steps(ISM(safeguard="none", inner_iterations=30, inner_tolerance=-1.0), objective)
+    _, plain = _steps(ISM(safeguard="none", inner_iterations=30, inner_tolerance=0.0), objective)
     assert any(after > before for (_, before), (_, after) in itertools.pairwise(plain))
     for seed in range(5):
         _, safe = _steps(ISM(mixing=0), objective, seed=seed)
