@@ -15,7 +15,7 @@ import numpy as np
 from thalweg.engines.hessian import GaussNewtonProduct
 from thalweg.interfaces import Capability, Objective, Preconditioner, Rows, Solver, SolverState
 from thalweg.parallel import Array
-from thalweg.plugins import Help, check_declared
+from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import (
     AdaptiveDamping,
@@ -25,7 +25,7 @@ from thalweg_saddlefree.capabilities import (
     use_all_rows,
 )
 from thalweg_saddlefree.curvature import CurvatureOperator, Slices
-from thalweg_saddlefree.trial_steps import Trials, check_start
+from thalweg_saddlefree.trial_steps import Trials
 from thalweg_saddlefree.truncated_cg import Truncated, truncated_cg
 
 #: Trials of the final line search.
@@ -75,9 +75,6 @@ class HessianFree(Solver[HessianFreeState]):
     requires: ClassVar[tuple[type[Capability], ...]] = (GaussNewtonProduct,)
     trace_columns: ClassVar[tuple[str, ...]] = ("products", "damping", "ratio")
 
-    def __post_init__(self) -> None:
-        check_declared(self)
-
     @classmethod
     def takes_preconditioner(cls, options: Mapping[str, Any]) -> bool:
         """By default CG is preconditioned by the diagonal of the method's author."""
@@ -85,11 +82,7 @@ class HessianFree(Solver[HessianFreeState]):
 
     def init(self, objective: Objective, x: Array) -> HessianFreeState:
         draw_curvature_rows(objective, self.seed, 0, self.curvature_rows)
-        state = HessianFreeState.evaluated(
-            objective, x, last=np.zeros_like(x), damping=self.damping
-        )
-        check_start(state)
-        return state
+        return HessianFreeState.evaluated(objective, x, last=np.zeros_like(x), damping=self.damping)
 
     def step(self, state: HessianFreeState) -> HessianFreeState:
         """One iteration: CG, CG backtracking, line search, new damping."""

@@ -17,7 +17,7 @@ from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import InputError
 from thalweg.interfaces import Capability, Objective, Preconditioner, Solver, SolverState
 from thalweg.parallel import Array
-from thalweg.plugins import Help, check_declared
+from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import (
     draw_curvature_rows,
@@ -42,7 +42,7 @@ from thalweg_saddlefree.curvature_choice import (
     kinds_for,
 )
 from thalweg_saddlefree.step_search import StepSearch
-from thalweg_saddlefree.trial_steps import Trials, check_start
+from thalweg_saddlefree.trial_steps import Trials
 
 #: The methods of applying |H|, by the name that users write.
 METHODS: dict[str, type[AbsoluteSolver]] = {
@@ -101,8 +101,8 @@ class SaddleFree(Solver[SaddleFreeState]):
     Raises
     ------
     InputError
-        The objective is not finite at the start, its Hessian product is not
-        symmetric, H is singular without damping, or ``"ode"`` has a preconditioner.
+        The Hessian product of double precision is not symmetric, H is singular without damping,
+        or ``"ode"`` has a preconditioner.
     """
 
     method: Annotated[
@@ -143,7 +143,7 @@ class SaddleFree(Solver[SaddleFreeState]):
     trace_columns = ("products", "lanczos_steps", "lowest_ritz_value", "damping", "ratio")
 
     def __post_init__(self) -> None:
-        check_declared(self)
+        super().__post_init__()
         given = self.preconditioner
         if self.method != "lanczos" and given is not None and not given.is_identity:
             raise InputError(f"method = '{self.method}' takes no preconditioner; use 'lanczos'")
@@ -158,10 +158,9 @@ class SaddleFree(Solver[SaddleFreeState]):
         kinds_for(objective, self.curvature)
         draw_curvature_rows(objective, self.seed, 0, self.curvature_rows)
         state = SaddleFreeState.evaluated(objective, x)
-        check_start(state)
         slices = Slices.of(objective)
         operator = CurvatureOperator(slices, objective, x)
-        check_symmetry(slices, operator, self.seed)
+        check_symmetry(slices, operator, self.seed, krylov_type(objective))
         return replace(state, largest_norm=state.gradient_norm, products=operator.products)
 
     def step(self, state: SaddleFreeState) -> SaddleFreeState:

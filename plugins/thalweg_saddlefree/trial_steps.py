@@ -1,24 +1,14 @@
-"""The starting point and trial points, for all solvers."""
+"""Trial points, for all solvers."""
 
 from typing import Any, TypeVar
 
 import numpy as np
 
-from thalweg.errors import InputError
 from thalweg.interfaces import SolverState
 from thalweg.parallel import Array
 from thalweg_saddlefree.curvature import Slices
 
 S = TypeVar("S", bound=SolverState)
-
-
-def check_start(state: SolverState) -> None:
-    """Refuse a starting point where the objective is not finite."""
-    if not state.is_finite:
-        raise InputError(
-            f"the objective or its gradient is not finite at the starting point ({state.value}); "
-            "start from another point or scale the data"
-        )
 
 
 class Trials:

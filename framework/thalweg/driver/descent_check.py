@@ -40,17 +40,18 @@ def confirmed(
     evaluations, norm = 1, objective.layout.norm
     error = float(objective.value_error(state.value))
 
-    def change(step: float) -> float:
+    norms = np.array([norm(gradient), max(1.0, norm(state.x))])
+    slope, size = values_of_all_ranks(objective.comm, norms)[0].tolist()
+
+    def change(distance: float) -> float:
         nonlocal evaluations
         evaluations += 1
-        return objective.value(state.x + step * gradient) - value
+        return objective.value(state.x + distance * (gradient / slope)) - value
 
-    if not (math.isfinite(value) and math.isfinite(norm(gradient))):
+    if not (math.isfinite(value) and math.isfinite(slope)):
         status = Status.DIVERGED
     elif not isinstance(objective, ManifoldVariable):  # which is not to be moved along its gradient
-        norms = np.array([norm(gradient), max(1.0, norm(state.x))])
-        norms = values_of_all_ranks(objective.comm, norms)[0]
-        along = status_along_gradient(change, value, error, *norms.tolist())
+        along = status_along_gradient(change, value, error, slope, size)
         if along.failed:
             status = along
         elif not flat and error > 2.0 * Objective.value_error(objective, state.value):
@@ -69,18 +70,17 @@ def status_along_gradient(
     that the objective does not state and single precision look like neither.  It is ``FAILED``
     where steps against the gradient lower the value by far, else ``PRECISION_LIMIT``.
 
-    ``change`` gives the change of the value by a multiple of the gradient; ``norm`` and ``size``
-    are the norms of the gradient and of the variable.
+    ``change`` gives the change of the value at a distance along the gradient; ``norm`` and
+    ``size`` are the norms of the gradient, whose square may vanish, and of the variable.
     """
-    square = norm * norm
-    if not 0.0 < square < math.inf:
+    if not norm > 0.0:
         return Status.PRECISION_LIMIT
-    error = max(error, 2.0**-52 * norm * size)  # by rounding of the variable
-    step, steps, opposed, flat = FAR * error / square, 0, 0, 0
-    while step * norm <= 0.1 * size:
+    error = max(error, 2.0**-52 * norm * size, 2.0**-1074)  # by rounding of the variable
+    step, steps, opposed, flat = FAR * error / norm, 0, 0, 0
+    while step <= 0.1 * size:
         steps += 1
-        ahead = change(step) / (step * square)
-        back = ahead if ahead >= SHARE else -change(-step) / (step * square)
+        ahead = change(step) / step / norm
+        back = ahead if ahead >= SHARE else -change(-step) / step / norm
         if not max(ahead, back) < SHARE:
             break
         mean = 0.5 * (ahead + back)
@@ -96,7 +96,7 @@ def status_along_gradient(
         promised = LEFT * norm * size
     steps_left = [multiple * promised for multiple in MULTIPLES]
     if FAR * error < promised < math.inf and all(
-        change(-predicted / square) < -0.1 * predicted for predicted in steps_left
+        change(-predicted / norm) < -0.1 * predicted for predicted in steps_left
     ):
         return Status.FAILED
     return Status.PRECISION_LIMIT

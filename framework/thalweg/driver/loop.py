@@ -275,7 +275,7 @@ class _Run:
         objective = self.objective
         began = run_clock()
         value = float(state.value)
-        if self.solver.stochastic and not status.failed:
+        if self.solver.stochastic:  # also where it failed: metrics are of all rows too
             value = float(self.solver.whole_value(state))
             self.confirming += 1
         metrics = dict(self._metrics(state, status))

@@ -173,7 +173,7 @@ class LanczosBasis:
                 "a basis in the metric of a preconditioner needs solves that are linear and exact "
                 f"(relative asymmetry {asymmetry:.1e}); use another, or none"
             )
-        refuse_asymmetry(asymmetry)
+        refuse_asymmetry(asymmetry, self._store.dtype)
 
 
 def lowest_curvature(

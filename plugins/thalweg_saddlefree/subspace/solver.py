@@ -16,10 +16,9 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
-from thalweg.errors import InputError
-from thalweg.interfaces import Objective, Preconditioner, Solver
+from thalweg.interfaces import Objective, Preconditioner, Solver, require
 from thalweg.parallel import Array, agreed
-from thalweg.plugins import Help, check_declared
+from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import AdaptiveDamping, CurvatureForms, Forms, use_all_rows
 from thalweg_saddlefree.curvature import Slices
@@ -27,7 +26,6 @@ from thalweg_saddlefree.curvature.operator import curvature_product
 from thalweg_saddlefree.minibatches import STOCHASTIC_COLUMNS, BatchSchedule, Minibatches
 from thalweg_saddlefree.subspace.model import SubspaceModel
 from thalweg_saddlefree.subspace.state import SubspaceState
-from thalweg_saddlefree.trial_steps import check_start
 
 #: Rows of the first batches where the user sets none: an eighth of all, within these bounds.
 LEAST_BATCH, BATCH = 100, 1000
@@ -73,11 +71,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
 
     Other parameters are described where they are declared. The damping of the objective's
     own weight decay is part of its curvature and need not be given.
-
-    Raises
-    ------
-    InputError
-        Options out of range; the objective is not finite at the start.
     """
 
     preconditioner: Preconditioner | None = None
@@ -131,22 +124,11 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         "negative_steps",
     )
 
-    def __post_init__(self) -> None:
-        check_declared(self)
-
     # -- the interface ---------------------------------------------------------------------
 
     def init(self, objective: Objective, x: Array) -> SubspaceState:
-        if not isinstance(objective, HessianProduct | GaussNewtonProduct):
-            raise InputError(
-                f"{type(objective).__name__} has neither Hessian nor Gauss-Newton products"
-            )
         kind = HessianProduct if self.curvature == "hessian" else GaussNewtonProduct
-        if not isinstance(objective, kind):
-            raise InputError(
-                f"{type(objective).__name__} has no {self.curvature} product; choose the other "
-                "curvature"
-            )
+        require(objective, (kind,), f"curvature = '{self.curvature}'")
         size, done = 0, operations_of(objective)
         if isinstance(objective, Minibatches):
             rows = objective.data_layout.rows
@@ -162,7 +144,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
                 size=size,
             )
         )
-        check_start(state)
         return replace(state, operations=operations_of(objective) - done)
 
     def step(self, state: SubspaceState) -> SubspaceState:

@@ -1,5 +1,6 @@
 """What a run says of its end is so: NaN is a failure, noise is no convergence."""
 
+import contextlib
 import math
 
 import numpy as np
@@ -120,6 +121,22 @@ def test_a_gradient_that_is_not_that_of_the_value_is_a_failure(comm, solver, fau
     if (solver, fault) != ("scipy:SLSQP", "sign"):  # it goes up for ever
         assert result.status is Status.INCONSISTENT
         assert "thalweg.testing.check_gradient" in result.message
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("solver", ["lbfgs", "nonlinear-cg", "tao:lmvm", "saddle-free-subspace"])
+@pytest.mark.parametrize("scale", [1e-200, 1e200, 1e-310])
+def test_a_slope_whose_square_is_lost_is_not_called_convergence(comm, solver, scale):
+    class Scaled(Valley):
+        def value_and_gradient(self, x):
+            value, gradient = super().value_and_gradient(x)
+            return scale * (value - 1.0), scale * gradient
+
+        def hessian_product(self, x, direction):
+            return scale * self.weights * direction
+
+    with np.errstate(all="ignore"), contextlib.suppress(NumericalError):
+        assert thalweg.minimize(Scaled(comm), solver=solver).status.failed
 
 
 @pytest.mark.ranks(1)

@@ -21,6 +21,7 @@ from thalweg_saddlefree.functions import build
 from thalweg_saddlefree.hessian_free import HessianFree
 from thalweg_saddlefree.networks.autoencoder import build_autoencoder
 from thalweg_saddlefree.networks.deep_linear import build_deep_linear
+from thalweg_saddlefree.networks.mlp import build_mlp
 from thalweg_saddlefree.saddle_free import SaddleFree
 
 ESCAPES = {
@@ -223,3 +224,16 @@ def test_only_lanczos_takes_a_preconditioner_and_none_is_chosen_by_default():
     assert not np.array_equal(runs[2].x, runs[0].x)
     with pytest.raises(InputError, match="method = 'ode' takes no preconditioner"):
         SaddleFree(method="ode", preconditioner=SpectralDirection())
+
+
+def test_a_loss_of_zero_in_single_precision_is_no_unsymmetric_product():
+    stream = np.random.default_rng(0)
+    rows = stream.normal(size=(20, 3)) + np.repeat([[4.0], [0.0]], 10, axis=0)
+    data = Dataset.from_array(rows, labels=np.arange(20) // 10)
+    stop = {"iterations": 300, "gradient": 0.0, "decrease": None}
+    for scale in (1.0, 30.0):
+        problem = build_mlp(data, MPI.COMM_SELF, layers=[3, 4, 2], precision="single", scale=scale)
+        result = thalweg.minimize(problem, solver="saddle-free", **stop)
+        assert result.objective == 0.0
+        again = thalweg.minimize(problem, result.x, solver="saddle-free", **stop)
+        assert again.objective == 0.0

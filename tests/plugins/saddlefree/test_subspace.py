@@ -271,3 +271,21 @@ def test_rows_that_a_run_drew_are_not_those_of_the_next(solver, options, ended):
         thalweg.minimize(network, solver=solver, callback=callback, iterations=3, **options)
     assert network.value(x) == value
     assert np.array_equal(network.hessian_product(x, v), product)
+
+
+@pytest.mark.ranks(1, 2)
+def test_what_is_said_of_a_run_that_diverged_is_of_all_rows(comm):
+    problem = autoencoder(comm)
+    inner, calls = problem.value_and_gradient, []
+
+    def spoiled(x):
+        calls.append(x)
+        value, gradient = inner(x)
+        return (value if len(calls) < 9 else np.nan), gradient
+
+    problem.value_and_gradient = spoiled
+    result = thalweg.minimize(problem, solver=SubspaceSaddleFree(batch=17))
+    del problem.value_and_gradient
+    assert result.status is Status.DIVERGED
+    assert result.objective == problem.value(result.x)
+    assert dict(result.metrics) == dict(problem.metrics(result.x))
