@@ -52,6 +52,9 @@ LEVEL_ERROR = 0.01
 #: changes squared distances by at most a hundredth of a squared width.
 MAX_SINGLE_SIDE = 300.0
 
+#: The same for double precision, where they change by a ten-thousandth.
+MAX_DOUBLE_SIDE = 1e6
+
 #: Frequencies or landmarks, unless their number is given.
 FEATURES = 256
 
@@ -110,6 +113,10 @@ def build_kdac(
         first = "spectral"
     objective = settings.objective(kernel, q, start=first, truth=true_labels)
     objective.preparation = preparation
+    own = {"alternative": "lambda_", "semi-supervised": "label_weight"}.get(chosen.task)
+    for name in {"lambda_", "label_weight"} - {own}:
+        if getattr(chosen, name) != getattr(KDACOptions, name):
+            notes.append(f"{name.rstrip('_')} has no effect in a task that is {chosen.task}")
     for note in notes:
         objective.note(note)
     return objective
@@ -179,11 +186,19 @@ def _kernel(
     features = chosen.features or FEATURES
     if kind == "auto":
         kind = approximation_for(layout.rows, of, chosen.local_scaling)
+    # Squared distances are differences of squares: a precision must hold what is left.
+    side = max_over_ranks(layout.comm, float(np.abs(points).max(initial=0.0))) / sigma
     single = chosen.precision == "single"
     if chosen.precision == "auto" and of.gaussian:
-        # Squared distances are differences of squares: single precision must hold what is left.
-        side = max_over_ranks(layout.comm, float(np.abs(points).max(initial=0.0)))
-        single = side <= MAX_SINGLE_SIDE * sigma
+        single = side <= MAX_SINGLE_SIDE
+    sensitive = of.of == "distance" and of.positive and not chosen.local_scaling
+    if sensitive and side > MAX_DOUBLE_SIDE:  # of outliers; or sigma is far below all distances
+        outside = side * sigma / median_distance(layout, points)
+        if outside > MAX_DOUBLE_SIDE:
+            raise InputError(
+                f"a row lies {outside:.1g} median distances from the mean of all, which leaves too "
+                "few digits for the distances of the others: remove outliers, or scale the data"
+            )
     kernel: ProjectedKernel
     if kind == "fourier":
         kernel = FourierKernel(layout, points, sigma, of, q, features, chosen.seed, single)

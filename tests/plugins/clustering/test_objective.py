@@ -221,3 +221,17 @@ def test_rows_far_apart_in_widths_are_summed_in_double_precision(comm, far, sing
         for precision in ("auto", "single", "double")
     ]
     assert values[0] == values[1 if single else 2]
+
+
+def test_an_outlier_that_leaves_no_digits_is_refused_and_weights_without_effect_are_noted(comm):
+    rows = np.random.default_rng(0).normal(size=(80, 4))
+    labels, options = np.arange(80) % 2, {"components": 2, "clusters": 2}
+    data = Dataset.from_array(rows, comm=comm)
+    for task, name in (("alternative", "label_weight"), ("unsupervised", "lambda_")):
+        known = {**options, "labelings": [labels], "task": task}
+        assert build_kdac(data, comm, **known).notes == ()
+        (note,) = build_kdac(data, comm, **known, **{name: 0.5}).notes
+        assert note == f"{name.rstrip('_')} has no effect in a task that is {task}"
+    rows[7, 2] = 1e8
+    with pytest.raises(InputError, match="median distances from the mean of all"):
+        build_kdac(Dataset.from_array(rows, comm=comm), comm, labelings=[labels], **options)
