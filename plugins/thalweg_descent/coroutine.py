@@ -23,7 +23,6 @@ class Coroutine:
     """
 
     def __init__(self, body: Callable[[Callable[[Any], Any]], Any]) -> None:
-        self._body = body
         self._greenlet = greenlet.greenlet(lambda _: body(self._ask))
 
     @property

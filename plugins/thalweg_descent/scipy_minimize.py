@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from thalweg.engines.hessian import HessianProduct
-from thalweg.errors import InputError, NumericalError
+from thalweg.errors import InputError, NumericalError, suggestion
 from thalweg.interfaces import Objective, require
 from thalweg.parallel import Array
 from thalweg.plugins import Help
@@ -75,13 +75,9 @@ class ScipyMinimize(ExternalSolver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.method in METHODS:
-            return
-        right = next((name for name in METHODS if name.lower() == self.method.lower()), None)
-        if right is not None:
-            raise InputError(f"SciPy has no method '{self.method}'; it is spelled '{right}'")
-        fitting = ", ".join(sorted(METHODS))
-        raise InputError(f"SciPy has no method '{self.method}' that fits; these fit: {fitting}")
+        if self.method not in METHODS:
+            hint = suggestion(self.method, METHODS)
+            raise InputError(f"SciPy has no method '{self.method}' that fits this problem{hint}")
 
     @property
     def derivative_free(self) -> bool:

@@ -57,8 +57,6 @@ class Tao(ExternalSolver):
         super().__post_init__()
         if self.type not in FITTING:
             hint = suggestion(self.type, FITTING)
-            if "known" not in hint:
-                hint += " These fit: " + ", ".join(FITTING)
             raise InputError(f"TAO has no type '{self.type}' that fits this problem{hint}")
         if self.type in PLAIN and not self._plain:
             takers = ", ".join(sorted((*NEWTON, *WITH_H0)))

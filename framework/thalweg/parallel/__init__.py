@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         fill_vec,
         options_prefix,
         temporary_options,
+        unused_options,
         vec_over,
     )
     from thalweg.parallel.ring import Ring
@@ -80,7 +81,7 @@ __all__ = [
     "limit_threads", "max_over_ranks", "min_over_ranks", "nth_over_ranks", "on_root",
     "options_prefix", "phase", "raise_on_all_ranks", "refuse_differing", "rows_at",
     "run_on_threads", "shared_seed", "sketch", "sum_large", "sum_over_ranks", "swap_rows",
-    "temporary_options", "values_of_all_ranks", "vec_over",
+    "temporary_options", "unused_options", "values_of_all_ranks", "vec_over",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -6,10 +6,11 @@ checkpoint.
 """
 
 import atexit
+import ctypes
 import itertools
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -55,7 +56,7 @@ if PETSc.Sys.getVersion() >= (3, 20):
 
 __all__ = [
     "PETSc", "array_of", "fill_vec", "options_prefix", "sizes", "slepc", "temporary_options",
-    "vec_over",
+    "unused_options", "vec_over",
 ]  # fmt: skip
 
 _numbers = itertools.count()
@@ -129,10 +130,10 @@ def temporary_options(prefix: str, values: Mapping[str, object]) -> Iterator[Non
     A value that the user gave on PETSc's options database under the same key takes precedence.
     """
     options = PETSc.Options()
-    added = []
+    given, added = options.getAll(), []  # to ask for a name would count as a use of it
     for name, value in values.items():
         key = prefix + name
-        if not options.hasName(key):
+        if key not in given:
             options.setValue(key, value)
             added.append(key)
     try:
@@ -140,3 +141,13 @@ def temporary_options(prefix: str, values: Mapping[str, object]) -> Iterator[Non
     finally:
         for key in added:
             options.delValue(key)
+
+
+def unused_options(names: Iterable[str]) -> list[str]:
+    """Those of these options that nothing on this rank has read since they were set."""
+    library, used, unused = ctypes.CDLL(PETSc.__file__), ctypes.c_int(), []
+    for name in names:
+        library.PetscOptionsUsed(None, name.encode(), ctypes.byref(used))
+        if not used.value:
+            unused.append(name)
+    return unused

@@ -172,7 +172,7 @@ def test_newton_methods_ask_for_a_hessian_product(solver):
     [
         ("tao:lmvn", {}, "lmvm"),
         ("tao:pounders", {}, "that fits"),
-        ("scipy:bgfs", {}, "these fit: BFGS"),
+        ("scipy:bgfs", {}, "known: BFGS"),
         ("scipy:COBYLA", {}, "that fits"),
         ("tao:lmvm", {"restart": 0}, "restart"),
         ("scipy:BFGS", {"restart": 0}, "restart"),

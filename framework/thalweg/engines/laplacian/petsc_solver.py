@@ -8,7 +8,8 @@ from thalweg.engines.laplacian.contract import MatrixRows
 from thalweg.engines.laplacian.method import Method, System
 from thalweg.engines.laplacian.methods import available
 from thalweg.errors import InputError, NumericalError
-from thalweg.parallel import Layout, PETSc, raise_on_all_ranks, temporary_options, vec_over
+from thalweg.parallel import Layout, PETSc, raise_on_all_ranks
+from thalweg.parallel.petsc import temporary_options, unused_options, vec_over
 
 #: Options under this prefix, for instance in ``PETSC_OPTIONS``, override those of a method.
 USER_PREFIX = "thalweg_laplacian_"
@@ -74,7 +75,8 @@ class PetscSolver(Method):
             defaults.update({f"sub_{k}": v for k, v in factor.items() if k.startswith("pc_")})
             if not layout.local_rows:  # CHOLMOD factors no empty block
                 defaults["sub_pc_type"] = "none"
-        defaults.update(user_options())
+        given = user_options()
+        defaults.update(given)
         self.ksp = self._own(PETSc.KSP().create(layout.comm))
         self.ksp.setOptionsPrefix(prefix)
         self.ksp.setOperators(self.matrix)
@@ -98,6 +100,9 @@ class PetscSolver(Method):
                 ) from error
             if not self.direct:
                 self.ksp.setUpOnBlocks()
+            for name in given:
+                if not unused_options([prefix + name]):
+                    PETSc.Options().getString(USER_PREFIX + name)  # which counts as a use
         if self.direct:
             self.factor = self._own(self.ksp.getPC().getFactorMatrix())
             info = self.factor.getInfo(PETSc.Mat.InfoType.GLOBAL_SUM)

@@ -96,7 +96,15 @@ def _on_equal_terms(
     # Kernels are compiled at their first use: the first method must not pay for all.
     x = objective.initial_point(seed)
     objective.value(x)
-    objective.value_and_gradient(x)
+    gradient = objective.value_and_gradient(x)[1]
+    for part in {
+        type(job.solver.preconditioner): job.solver.preconditioner for job in jobs.values()
+    }.values():
+        if part is not None:
+            part.setup(objective, x)
+            part.update(x)
+            part.apply(gradient)
+            part.close()
     own: Any = getattr(objective, "homotopy_parameter", None)
     for label, job in jobs.items():
         if isinstance(objective, Homotopy):

@@ -149,7 +149,9 @@ class Job:
         callbacks += [] if self.frames is None else [self.frames]
         rules = configuration.stopping()
         result = run(stop=rules, callbacks=callbacks, resume=resume, progress=not quiet)
-        return replace(result, notes=(*(() if dataset is None else dataset.notes), *result.notes))
+        unused = unused_petsc_options(configuration.run["petsc"], objective.comm)
+        of_data = () if dataset is None else dataset.notes
+        return replace(result, notes=(*of_data, *result.notes, *unused))
 
     @phase("complete")
     def completed(self, result: Result) -> Result:
@@ -317,6 +319,27 @@ def command_line_options(text: str | None) -> Iterator[None]:
 
     Options of the process's own command line take precedence.
     """
+    if not (values := _petsc_options(text)):
+        yield
+        return
+    from thalweg.parallel import temporary_options
+
+    with temporary_options("", values):
+        yield
+
+
+def unused_petsc_options(text: str | None, comm: MPI.Comm) -> list[str]:
+    """A note on those that no rank used so far, if there are such.  Collective."""
+    if not (values := _petsc_options(text)):
+        return []
+    from thalweg.parallel import unused_options
+
+    names = set.intersection(*map(set, comm.allgather(unused_options(values))))
+    listed = ", ".join(f"-{name}" for name in values if name in names)
+    return [f"options of run.petsc that nothing used: {listed}"] if names else []
+
+
+def _petsc_options(text: str | None) -> dict[str, str]:
     values: dict[str, str] = {}
     name = None
     try:
@@ -331,13 +354,7 @@ def command_line_options(text: str | None) -> Iterator[None]:
             raise InputError(f"PETSc options {text!r}: '{word}' follows no option's name")
         else:
             values[name] = word
-    if not values:
-        yield
-        return
-    from thalweg.parallel import temporary_options
-
-    with temporary_options("", values):
-        yield
+    return values
 
 
 def attempted(comm: MPI.Comm, action: Callable[[MPI.Comm], object], name: str) -> str:

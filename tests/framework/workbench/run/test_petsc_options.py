@@ -2,6 +2,7 @@
 
 import pytest
 
+import thalweg
 from thalweg.errors import InputError
 from thalweg.parallel import PETSc
 from thalweg.workbench.run.single_run import command_line_options
@@ -21,3 +22,18 @@ def test_options_of_a_configuration_last_as_long_as_the_run():
     for wrong in ("gamg", "-a b c", "-a 'b"):
         with pytest.raises(InputError, match="PETSc options"), command_line_options(wrong):
             pass
+
+
+def test_options_that_nothing_used_are_named():
+    text = "-tao_ls_type unit -thalweg_laplacian_ksp_type cg -thalweg_laplacian_ksp_tpye cg"
+    result = thalweg.run(
+        {
+            "data": {"name": "digits", "rows": 60},
+            "objective": {"name": "elastic-embedding", "perplexity": 5},
+            "preconditioner": {"name": "spectral", "method": "petsc", "neighbors": 7},
+            "stop": {"iterations": 1},
+            "run": {"petsc": text},
+        }
+    )
+    unused = "nothing used: -tao_ls_type, -thalweg_laplacian_ksp_tpye"
+    assert next(note for note in result.notes if "nothing used" in note).endswith(unused)

@@ -12,6 +12,8 @@ from thalweg.parallel import MPI, Layout
 from thalweg.workbench.memory import require_vectors
 from thalweg.workbench.run import compare
 from thalweg.workbench.run.comparison import method_folders
+from thalweg_descent.lbfgs import LBFGS
+from thalweg_embedding.preconditioners.diagonal import FixedPoint
 
 
 def clustering(tmp_path, solver):
@@ -150,3 +152,18 @@ def test_a_rank_that_raises_ends_the_run_with_its_number_and_traceback(tmp_path,
     assert "rank 1 of 3 failed" in done.stderr
     assert "RuntimeError: a cosmic ray" in done.stderr
     assert not (tmp_path / "out" / "result.json").exists()
+
+
+def test_preconditioners_are_warm_before_the_first_method_of_a_comparison(monkeypatch):
+    order = []
+    for part, name in ((FixedPoint, "setup"), (FixedPoint, "apply"), (LBFGS, "init")):
+        inner = getattr(part, name)
+        monkeypatch.setattr(
+            part, name, lambda *a, _inner=inner, _name=name: order.append(_name) or _inner(*a)
+        )
+    methods = [{"label": n, "solver": {"name": "lbfgs"}} for n in "ab"]
+    own = {"preconditioner": {"name": "fixed-point"}, "stop": {"iterations": 1}}
+    data = {"name": "digits", "rows": 60}
+    objective = {"name": "elastic-embedding", "perplexity": 5}
+    compare({"data": data, "objective": objective, "method": methods, **own})
+    assert order[:4] == ["setup", "apply", "setup", "init"]
