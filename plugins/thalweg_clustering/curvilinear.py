@@ -82,16 +82,10 @@ class Curvilinear(RoundSolver[CurvilinearState]):
         candidate, length, (value, gradient) = search.x, search.step, search.outcome
         following = self.next_length(state, length, candidate, gradient)
         return moved_to(
-            state,
-            candidate,
-            value=value,
-            slope=gradient,
-            evaluations=evaluations,
-            gradient_norm=residual_norm(candidate, gradient),
-            step_length=length,
-            length=agreed(objective.comm, following),
-            parity=1 - state.parity,
-        )
+            state, candidate, value=value, slope=gradient, evaluations=evaluations,
+            gradient_norm=residual_norm(candidate, gradient), step_length=length,
+            length=agreed(objective.comm, following), parity=1 - state.parity,
+        )  # fmt: skip
 
     def next_length(
         self, state: CurvilinearState, length: float, candidate: Array, gradient: Array

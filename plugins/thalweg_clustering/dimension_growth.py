@@ -140,11 +140,6 @@ class DimensionGrowth(RoundSolver[GrowthState]):
             return replace(state, evaluations=evaluations)
         value, slope = search.outcome
         return moved_to(
-            state,
-            search.x,
-            value=value,
-            slope=slope,
-            evaluations=evaluations,
-            step_length=search.step,
-            length=2.0 * search.step,
-        )
+            state, search.x, value=value, slope=slope, evaluations=evaluations,
+            step_length=search.step, length=2.0 * search.step,
+        )  # fmt: skip

@@ -207,12 +207,7 @@ def _run_scipy(
     if method in WITH_PRODUCT or (method in MAY_USE_PRODUCT and products):
         more["hessp"] = product
     result = scipy.optimize.minimize(
-        evaluate,
-        start,
-        method=method,
-        jac=None if method in WITHOUT_GRADIENT else True,
-        callback=show,
-        options=METHODS[method],
-        **more,
-    )
+        evaluate, start, method=method, jac=None if method in WITHOUT_GRADIENT else True,
+        callback=show, options=METHODS[method], **more,
+    )  # fmt: skip
     return "end", [whole(result.x)]

@@ -105,16 +105,10 @@ class HessianFree(Solver[HessianFreeState]):
         draw_curvature_rows(objective, self.seed, state.counter, self.curvature_rows)
         operator = CurvatureOperator(slices, objective, state.x, gauss_newton=True)
         solution = truncated_cg(
-            slices,
-            operator,
-            slices.take(state.gradient),
-            state.damping,
-            start=DECAY * slices.take(state.last),
-            solve=self._solve(state, slices),
-            progress=self.progress,
-            limit=self.steps,
-            dtype=krylov_type(objective),
-        )
+            slices, operator, slices.take(state.gradient), state.damping,
+            start=DECAY * slices.take(state.last), solve=self._solve(state, slices),
+            progress=self.progress, limit=self.steps, dtype=krylov_type(objective),
+        )  # fmt: skip
         state = replace(
             state,
             counter=state.counter + 1,
