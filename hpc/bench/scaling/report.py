@@ -280,8 +280,9 @@ def _columns() -> list[str]:
         'normal equations by a factor on every rank (`inner_solver = "woodbury"`), `columns` by '
         "conjugate gradients on a number for each secant over the ranks (`cg`, PETSc's KSP; the "
         "default from 2,000 columns on). Inner iterations are products with A A*. The machine has "
-        "two cores that other programs used too: seconds, above all on 4 ranks, tell little, and CPU "
-        "seconds hold the waiting for other ranks.",
+        "two cores that other programs used too: seconds, above all on 4 ranks, tell little, and "
+        "those of a processor hold the waiting for other ranks. With 2,000 columns runs are cut "
+        "after five iterations, where their values still differ.",
         "",
         format_table(table, markdown=True),
         "",
