@@ -165,6 +165,10 @@ def _check_state(solver: Solver[Any], objective: Objective, state: SolverState, 
         assert gap <= 1e-6 * max(size, 1e-8), (
             f"{where} the state's gradient is {gap:.1e} away from the gradient at its x"
         )
+        assert math.isclose(state.gradient_norm, size, rel_tol=1e-6, abs_tol=1e-8), (
+            f"{where} the state's gradient_norm is {state.gradient_norm!r}, that of its gradient "
+            f"{size!r}"
+        )
 
 
 def check_same_start(objective: Objective) -> None:

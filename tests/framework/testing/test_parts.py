@@ -186,6 +186,7 @@ STEPPED = {
         after, gradient=1.01 * after.gradient
     ),
     "a step returns a new state": overwritten,
+    "gradient_norm is": lambda _, after: replace(after, gradient_norm=2.0 * after.gradient_norm),
 }
 
 
