@@ -66,22 +66,6 @@ def _select(pairs, low, high, place):
 
 
 @numba.njit(nogil=True)
-def _sort(pairs):
-    # By insertion at falling gaps (Shell 1959): short lists need no more.
-    gap = 1
-    while gap < pairs.shape[0] // 3:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for c in range(gap, pairs.shape[0]):
-            distance, index, at = pairs[c, 0], pairs[c, 1], c
-            while at >= gap and _before(distance, index, pairs[at - gap, 0], pairs[at - gap, 1]):
-                pairs[at, 0], pairs[at, 1] = pairs[at - gap, 0], pairs[at - gap, 1]
-                at -= gap
-            pairs[at, 0], pairs[at, 1] = distance, index
-        gap //= 3
-
-
-@numba.njit(nogil=True)
 def _threshold(limit, scale):
     # Half the square, upwards, with an allowance for both precisions and for underflow.
     return np.float32(0.5 * limit * scale * scale * (1.0 + 2.0**-20) + 2.0**-100)
@@ -103,36 +87,6 @@ def _append(row, distance, index, k, scale, pairs, counts, limits, thresholds):
     counts[row] = count + 1
     if count + 1 == pairs.shape[1]:
         _shorten(row, k, scale, pairs, counts, limits, thresholds)
-
-
-@kernel(writes=("limits", "thresholds"))
-def bound_limits(tile, top, slack, k, scale, limits, thresholds):
-    """Limits from a tile that has all pairs of the rows from ``top`` among each other.
-
-    ``tile``: half the scaled squared distances, from below by at most ``slack``.
-    """
-    n = tile.shape[0]
-    if n <= k:
-        return
-    for i in range(n):
-        scores, low, high = tile[i], np.float32(0.0), np.float32(0.0)
-        for j in range(n):
-            high = max(high, scores[j])
-        # With the row itself, at least k + 1 scores are at most `high`: more are left each time.
-        for _ in range(16):
-            middle, count = np.float32(0.5) * (low + high), np.int32(0)
-            for j in range(n):
-                count += np.int32(scores[j] <= middle)
-            if count <= k:
-                low = middle
-            else:
-                high = middle
-                if count <= k + 1 + k // 16:
-                    break
-        row = top + i
-        limit = 2.0 * (high + slack) / (scale * scale) * (1.0 + 2.0**-20)
-        limits[row] = min(limits[row], limit)
-        thresholds[row] = min(thresholds[row], _threshold(limit, scale))
 
 
 @kernel(writes=ALL_LISTS)
@@ -204,24 +158,3 @@ def merge_lists(found_counts, found, first, last, k, scale, pairs, counts, limit
             place += 1
         if counts[row] >= k:
             _shorten(row, k, scale, pairs, counts, limits, thresholds)
-
-
-@kernel(writes=("packed",))
-def pack_lists(pairs, counts, packed):
-    """Put the lists one after the other."""
-    place = 0
-    for row in range(counts.size):
-        for c in range(counts[row]):
-            packed[place, 0], packed[place, 1] = pairs[row, c, 0], pairs[row, c, 1]
-            place += 1
-
-
-@kernel(writes=("pairs", "sorted_distances", "sorted_indices"))
-def sort_lists(pairs, order, first, last, sorted_distances, sorted_indices):
-    """The first pairs of some lists, nearest first; those of ``row`` go to row ``order[row]``."""
-    k = sorted_distances.shape[1]
-    for row in range(first, last):
-        _sort(pairs[row, :k])
-        for c in range(k):
-            sorted_distances[order[row], c] = pairs[row, c, 0]
-            sorted_indices[order[row], c] = np.int64(pairs[row, c, 1])

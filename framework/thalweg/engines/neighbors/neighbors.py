@@ -252,8 +252,11 @@ class _Points:
         self.pairs = np.empty((n, capacity, 2))
         self.counts = np.zeros(n, dtype=np.int64)
         self.limits = np.full(n, np.inf if k else -np.inf) if limits is None else limits.copy()
-        scaled = 0.5 * self.limits * self.scale * self.scale
-        self.thresholds = (scaled * (1.0 + 2.0**-20) + 2.0**-100).astype(np.float32)
+        self.thresholds = self._scaled(self.limits)
+
+    def _scaled(self, limits: np.ndarray) -> np.ndarray:
+        scaled = 0.5 * limits * self.scale * self.scale
+        return np.asarray(scaled * (1.0 + 2.0**-20) + 2.0**-100, dtype=np.float32)
 
     @property
     def lists(self) -> tuple[np.ndarray, ...]:
@@ -267,7 +270,11 @@ class _Points:
         factor = _factor(near, sizes)
         tile = factor @ _opposite(factor)
         slack = 4.0 * _error(near.shape[1]) * float(sizes.max())
-        kernels.bound_limits(tile, top, slack, self.k, self.scale, self.limits, self.thresholds)
+        if len(tile) > self.k:  # with the row itself, k + 1 rows are as near as this
+            reach = np.partition(tile, self.k, axis=1)[:, self.k].astype(float)
+            reach = 2.0 * (np.maximum(reach, 0.0) + slack) / self.scale**2 * (1.0 + 2.0**-20)
+            self.limits[group] = np.minimum(self.limits[group], reach)
+            self.thresholds[group] = self._scaled(self.limits[group])
         both = self.exact, self.numbers, *self.lists
         kernels.filter_tile(tile, top, top, True, self.k, self.scale, *both, *both)
 
@@ -283,14 +290,11 @@ class _Points:
     def sorted(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Indices and squared distances, nearest first, of rows that come in this order here."""
         self.shorten()
-        indices = np.empty((len(order), self.k), dtype=np.int64)
-        distances = np.empty(indices.shape)
-
-        def sort(rows: tuple[int, int]) -> None:
-            kernels.sort_lists(self.pairs, order, *rows, distances, indices)
-
-        run_on_threads(sort, self._parts())
-        return indices, distances
+        pairs = self.pairs[:, : self.k]
+        nearest = np.lexsort((pairs[:, :, 1], pairs[:, :, 0]), axis=1)
+        result = np.empty_like(pairs)
+        result[order] = np.take_along_axis(pairs, nearest[:, :, None], axis=1)
+        return result[:, :, 1].astype(np.int64), np.ascontiguousarray(result[:, :, 0])
 
     def _parts(self) -> list[tuple[int, int]]:
         n = len(self.exact)
@@ -328,8 +332,7 @@ def _visit(layout: Layout, own: _Points, frame: _Frame, block: RingBlock) -> Non
     limits = swap(own.limits[block.held], np.empty(len(points)), home=False)
     theirs = _Points(frame, points, numbers, own.k, limits)
     _search(own, theirs, block.rows, block.poll)
-    packed = np.empty((int(theirs.counts.sum()), 2))
-    kernels.pack_lists(theirs.pairs, theirs.counts, packed)
+    packed = theirs.pairs[np.arange(theirs.pairs.shape[1]) < theirs.counts[:, None]]
     counts = np.zeros_like(own.counts)
     swap(theirs.counts, counts[block.held])
     pairs = swap(packed, np.empty((int(counts.sum()), 2)))
