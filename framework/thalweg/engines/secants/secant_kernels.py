@@ -57,71 +57,42 @@ def map_rows(rows, mean, components, images):
             images[i, k] = product
 
 
-@numba.njit(nogil=True, fastmath={"contract", "nsz"})
-def _squared_packed_distance(a, b, scale):
-    """As :func:`_squared_distance`, of two rows of :class:`SparseRows`."""
-    width = a.size // 2
-    total = 0.0
-    i = j = 0
-    while i < width or j < width:
-        at = a[i] if i < width else np.inf
-        other = b[j] if j < width else np.inf
-        difference = 0.0
-        if at <= other:
-            difference += a[width + i] * scale
-            i += 1
-        if other <= at:
-            difference -= b[width + j] * scale
-            j += 1
-        total += difference * difference
-    return total
+@numba.njit(nogil=True)
+def _unpacked(packed, dimension):
+    """A row of :class:`SparseRows` with all its zeros."""
+    width = packed.size // 2
+    row = np.zeros(dimension + 1)
+    for k in range(width):
+        row[int(packed[k])] = packed[width + k]
+    return row[:dimension]
 
 
 @numba.njit(nogil=True, fastmath={"contract", "nsz"})
-def _squared_packed_image(components, a, b, scale):
-    """As :func:`_squared_image`, of two rows of :class:`SparseRows`."""
-    width = a.size // 2
-    image = np.zeros(components.shape[0])
-    i = j = 0
-    while i < width or j < width:
-        at = a[i] if i < width else np.inf
-        other = b[j] if j < width else np.inf
-        difference = 0.0
-        if at <= other:
-            difference += a[width + i] * scale
-            i += 1
-        if other <= at:
-            difference -= b[width + j] * scale
-            j += 1
-        if difference != 0.0:
-            column = int(min(at, other))
-            for k in range(image.size):
-                image[k] += components[k, column] * difference
-    total = 0.0
-    for k in range(image.size):
-        total += image[k] * image[k]
-    return total
-
-
-@numba.njit(nogil=True, fastmath={"contract", "nsz"})
-def _measure_pair(components, close, packed, a, b, image_a, image_b, size):
+def _measure_rows(components, close, a, b, image_a, image_b, size):
     """Squared length before and after the map; ``size`` is the sum of the squared norms.
 
     Both are multiplied by the square of ``_SCALE`` where the points nearly coincide.
-    ``packed``: the points are rows of :class:`SparseRows`.
     """
-    length = _squared_packed_distance(a, b, 1.0) if packed else _squared_distance(a, b, 1.0)
+    length = _squared_distance(a, b, 1.0)
     if length >= close * size and length >= _TINY:
         return length, _squared_distance(image_a, image_b, 1.0)
     scale = 1.0
     if length < _TINY:
         scale = _SCALE
-        length = _squared_packed_distance(a, b, scale) if packed else _squared_distance(a, b, scale)
+        length = _squared_distance(a, b, scale)
         if length == 0.0:
             return 0.0, 0.0
-    if packed:
-        return length, _squared_packed_image(components, a, b, scale)
     return length, _squared_image(components, a, b, scale)
+
+
+@numba.njit(nogil=True)
+def _measure_pair(components, close, packed, a, b, image_a, image_b, size):
+    """As :func:`_measure_rows`; ``packed``: the points are rows of :class:`SparseRows`."""
+    if packed:
+        columns = components.shape[1]
+        a_row, b_row = _unpacked(a, columns), _unpacked(b, columns)
+        return _measure_rows(components, close, a_row, b_row, image_a, image_b, size)
+    return _measure_rows(components, close, a, b, image_a, image_b, size)
 
 
 @numba.njit(nogil=True, fastmath={"contract", "nsz"})
