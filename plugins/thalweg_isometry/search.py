@@ -50,6 +50,8 @@ FEW_SECANTS = 500_000
 TRACED = {
     "delta": "delta",
     "rank": "scanned_rank",
+    "best_rank": "best_rank",
+    "best_delta": "best.delta",
     "target_rank": "attempt.rank",
     "target_delta": "attempt.delta",
     "points": "subset_size",
@@ -84,6 +86,14 @@ class SecantSearch(SeparationRounds[S]):
     perturbations: Annotated[
         int, Help("attempts from a map with noise after each that fails at a rank", minimum=0)
     ] = 0
+    effort: Annotated[
+        float | None,
+        Help(
+            "ends the search for a lower rank where this takes so many times the work of all "
+            "before; none: it goes on until a rank fails",
+            above=0,
+        ),
+    ] = None
     start_rank: Annotated[
         int | None, Help("rank of the first attempt; guessed from the data", minimum=1)
     ] = None
@@ -98,6 +108,7 @@ class SecantSearch(SeparationRounds[S]):
     requires = (SecantConstraints,)
     decreases: ClassVar[bool] = False
     trace_columns: ClassVar[tuple[str, ...]] = tuple(TRACED)
+    shown_columns: ClassVar[tuple[str, ...]] = ("best_rank", "best_delta", "target_rank")
 
     weighs: ClassVar[bool] = False  # whether secants may have weights
 
@@ -202,10 +213,18 @@ class SecantSearch(SeparationRounds[S]):
             state = self._after_success(state)
         elif verdict is Verdict.FAILED:
             state = self._after_failure(state)
+        if state.outcome.running and not state.lowering and self._gives_up(state):
+            state = replace(state, outcome=Status.CONVERGED, gave_up=True)
         if not state.outcome.running:
             state = self._final(state)
             state.problem.last_cuts = state.cuts.pairs
         return self._shown(state)
+
+    def _gives_up(self, state: S) -> bool:
+        """Whether a lower rank has taken more work than the option ``effort`` allows."""
+        spent = state.work - state.best_work
+        allowed = (self.effort or np.inf) * state.best_work
+        return state.problem.wanted_rank is None and state.best_rank > 0 and spent > allowed
 
     def _work(self, state: S) -> tuple[S, Verdict]:
         """Work on the cuts, and scan the others if that is due."""
@@ -216,6 +235,7 @@ class SecantSearch(SeparationRounds[S]):
             active_delta=done.delta,
             evaluations=state.evaluations + done.evaluations,
             capped=state.capped + done.capped,
+            work=state.work + done.evaluations * state.count,
         ).in_attempt(iterations=state.attempt.iterations + done.iterations)
         state = self.approach(state, done.psi, done.delta)
         if done.met or (done.separate and not self.everything_active(state)):
@@ -242,6 +262,12 @@ class SecantSearch(SeparationRounds[S]):
             notes.append(
                 f"no attempt at rank {failed} or below reached delta, which proves nothing of "
                 f"other methods; rank {served} did"
+            )
+        if state.gave_up:
+            share = (state.work - state.best_work) / state.best_work
+            notes.append(
+                f"rank {state.best_rank} is certified; the search below it ended after {share:.1f} "
+                f"times the work before (option 'effort'), so ranks from {failed + 1} on are open"
             )
         if state.capped:
             notes.append(

@@ -96,6 +96,10 @@ class SearchState(SolverState):
     #: Attempts that failed; attempts that ended at the limit of inner iterations.
     failures: int = 0
     capped: int = 0
+    #: Evaluations so far times cuts, and those until ``best`` was confirmed.
+    work: float = 0.0
+    best_work: float = 0.0
+    gave_up: bool = False  # whether the option ``effort`` ended the search
     separation: Separation = field(metadata=TRANSIENT)  # the oracle
 
     def in_attempt(self, **changes: Any) -> Self:
@@ -121,6 +125,11 @@ class SearchState(SolverState):
     def delta_bracket(self) -> DeltaBracket:
         """The bracket on delta."""
         return DeltaBracket(self.failed_delta, self.best.delta)
+
+    @property
+    def best_rank(self) -> int:
+        """Rank of the best map that is certified; 0 before there is one."""
+        return len(self.best.psi)
 
     @property
     def active(self) -> ActiveSecants:

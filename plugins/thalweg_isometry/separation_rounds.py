@@ -179,4 +179,5 @@ class SeparationRounds(Solver[S], Generic[S]):
 
     def confirm(self, state: S, scan: Scan) -> S:
         """Take over the present map, which a complete scan of all secants found to serve."""
-        return replace(state, best=MeasuredMap(state.psi, scan.delta, scan.without_pairs()))
+        best = MeasuredMap(state.psi, scan.delta, scan.without_pairs())
+        return replace(state, best=best, best_work=state.work)

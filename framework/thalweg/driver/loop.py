@@ -132,7 +132,8 @@ class _Run:
             checks = checked_evaluations(self.objective, self.preconditioner)
             with collective_cleanup(comm, self._free), checks as self.evaluations:
                 self._start(x, old)
-                bar = ProgressBar(comm, self.stop, progress, self.stages.last + 1)
+                shown = self.solver.shown_columns
+                bar = ProgressBar(comm, self.stop, progress, self.stages.last + 1, shown)
                 try:
                     status = self._status(self.state) if self._follow() else Status.DIVERGED
                     while status.running:
@@ -266,8 +267,8 @@ class _Run:
         counts = (self.at.iteration, state.evaluations, self._elapsed())
         measures = (state.value, state.gradient_norm, state.step_length)
         row: dict[str, float] = dict(zip(COLUMNS, (*counts, *measures), strict=True))
-        row.update(self.stages.row(state))
-        self.saved.trace.append({**row, **self.solver.trace_row(state)})
+        row |= {**self.stages.row(state), **self.solver.trace_row(state)}
+        self.saved.trace.append(row)
         return row
 
     @phase("measure")

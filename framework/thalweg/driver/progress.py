@@ -3,7 +3,7 @@
 import contextlib
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,11 +82,14 @@ class ProgressBar:
 
     A bar on a terminal or in a notebook; elsewhere, as in the log of a batch job, a line every
     :data:`SECONDS_BETWEEN_LINES`.  In a homotopy it shows the objective of the last stage, where
-    that is known.
+    that is known; and ``columns`` of the trace where the solver has some to show.
     """
 
-    def __init__(self, comm: MPI.Comm, stop: Stop, wanted: bool, stages: int = 1) -> None:
+    def __init__(
+        self, comm: MPI.Comm, stop: Stop, wanted: bool, stages: int = 1, columns: Sequence[str] = ()
+    ) -> None:
         self._bar: Any = None
+        self._columns = columns
         self._stages = stages
         self._shown = wanted and comm.rank == 0 and not getattr(sys.stderr, "closed", True)
         self._told = run_clock()
@@ -107,6 +110,7 @@ class ProgressBar:
         value = row.get("wanted_objective", math.nan)
         value = row["objective"] if math.isnan(value) else value
         shown = f"f={value:.6g} |g|={row['gradient_norm']:.2g}"
+        shown += "".join(f" {name}={row[name]:.4g}" for name in self._columns)
         if self._stages > 1:
             shown = f"stage {row['stage'] + 1:.0f}/{self._stages} {shown}"
         if self._bar is not None:

@@ -119,6 +119,9 @@ class Solver(ABC, Generic[S]):
     #: Columns that the solver adds to the trace.
     trace_columns: ClassVar[tuple[str, ...]] = ()
 
+    #: Those of them that a progress line shows too.
+    shown_columns: ClassVar[tuple[str, ...]] = ()
+
     #: Whether the stopping rule on the objective's decrease means anything: not where the
     #: solver changes its problem between steps, as in a search for the least rank.
     decreases: ClassVar[bool] = True
