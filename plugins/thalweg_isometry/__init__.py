@@ -13,6 +13,7 @@ from thalweg.lazy import lazy_names
 if TYPE_CHECKING:
     from thalweg_isometry.certificate import Certificate, certify
     from thalweg_isometry.estimators import (
+        ADAGIO,
         FroMax,
         JohnsonLindenstrauss,
         LearnedJohnsonLindenstrauss,
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from thalweg_isometry.near_isometry import NearIsometry, secant_set
 
 __all__ = [
-    "Certificate", "FroMax", "JohnsonLindenstrauss", "LearnedJohnsonLindenstrauss", "NILEPro",
-    "NearIsometricEmbedding", "NearIsometry", "NuMax", "SecantAvoidanceProjection", "SecantPCA",
-    "certify", "secant_set",
+    "ADAGIO", "Certificate", "FroMax", "JohnsonLindenstrauss", "LearnedJohnsonLindenstrauss",
+    "NILEPro", "NearIsometricEmbedding", "NearIsometry", "NuMax", "SecantAvoidanceProjection",
+    "SecantPCA", "certify", "secant_set",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -1,4 +1,4 @@
-"""Baselines: principal directions of the secants, and Gaussian random projections."""
+"""Baselines: principal directions, Gaussian random projections, and both together."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
@@ -93,6 +93,22 @@ class RandomProjection(BaselineSearch[SearchState]):
     def map_of(self, state: SearchState, rank: int) -> np.ndarray:
         random = np.random.default_rng((self.seed, rank))
         return random.standard_normal((rank, state.secants.dimension)) / np.sqrt(rank)
+
+
+@dataclass(frozen=True)
+class Adagio(BaselineSearch[SearchState]):
+    """Solver ``adagio``: principal directions, and a Gaussian projection of what they leave."""
+
+    share: Annotated[
+        float, Help("share of the rows that are principal directions", above=0, below=1)
+    ] = 0.5
+
+    def map_of(self, state: SearchState, rank: int) -> np.ndarray:
+        leading = state.secants.directions[: int(np.ceil(self.share * rank))]
+        random = np.random.default_rng((self.seed, rank))
+        rest = random.standard_normal((rank - len(leading), state.secants.dimension))
+        rest = (rest - (rest @ leading.T) @ leading) / np.sqrt(max(1, len(rest)))
+        return np.concatenate([leading, rest])
 
 
 def secant_directions(secants: SecantSet, most_points: int) -> np.ndarray:

@@ -71,3 +71,10 @@ class JohnsonLindenstrauss(LinearIsometry):
     """
 
     _solver = "random-projection"
+
+
+@estimator
+class ADAGIO(LinearIsometry):
+    """Baseline: principal directions and a random projection of the rest (Błasiok et al. 2016)."""
+
+    _solver = "adagio"

@@ -12,6 +12,7 @@ SUMMARIES = {
     "hessian-descent": ": the probability that Gaussian maps fail, by saddle-free steps",
     "secant-pca": ", baseline: principal directions of the secants",
     "random-projection": ", baseline: Gaussian random projection",
+    "adagio": ", baseline: principal directions, and a Gaussian projection of the rest",
 }
 
 
@@ -48,6 +49,7 @@ def thalweg_solvers() -> list[SolverSpec]:
             ("hessian-descent", "hessian_descent:HessianDescent", "LearnedJohnsonLindenstrauss"),
             ("secant-pca", "baselines:SecantPCA", "SecantPCA"),
             ("random-projection", "baselines:RandomProjection", "JohnsonLindenstrauss"),
+            ("adagio", "baselines:Adagio", "ADAGIO"),
         )
     ]
 

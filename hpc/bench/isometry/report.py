@@ -21,6 +21,7 @@ NAMES = {
     "hessian-descent": "Hessian descent",
     "secant-pca": "PCA of secants",
     "random-projection": "random projection",
+    "adagio": "ADAGIO",
 }
 
 #: What the tables say of how a run ended.

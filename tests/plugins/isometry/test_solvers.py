@@ -162,6 +162,11 @@ def test_a_wanted_rank_leaves_delta_free(digits, solve, solver):
         assert result.metrics["delta"] < 0.35
 
 
+def test_adagio_projects_what_principal_directions_leave(digits, solve):
+    leading, rest = np.split(solve(digits[:40], None, 8, "adagio").solution, 2)
+    np.testing.assert_allclose(np.vstack([leading, rest]) @ leading.T, np.eye(8, 4), atol=1e-9)
+
+
 @pytest.mark.ranks(1, 2)
 def test_a_delta_out_of_reach_is_said_and_the_best_found_returned(comm, digits, solve):
     result = solve(digits, 0.05, 3, comm=comm, max_evaluations=60)
