@@ -65,10 +65,6 @@ class ISM(RoundSolver[ISMState]):
     """
 
     inner_tolerance: float = 1e-4
-    eigensolver: Annotated[
-        Literal["lapack", "cpm"],
-        Help("eigen-solver of the W-step: LAPACK, or the coordinate-wise power method"),
-    ] = "lapack"
     mixing: Annotated[
         int, Help("number of last matrices Phi whose mean is tried; 0: no mixing", minimum=0)
     ] = 6
@@ -132,7 +128,7 @@ class ISM(RoundSolver[ISMState]):
                 state = replace(state, past=state.past[-1:], errors=state.errors[-1:])
         while not accepted and state.refusals < MAX_REFUSALS:
             shifted = state.phi - state.shift * w @ w.T if state.shift else state.phi
-            candidate = smallest_eigenvectors(shifted, w.shape[1], self.eigensolver, w)
+            candidate = smallest_eigenvectors(shifted, w.shape[1])
             value, phi = objective.value_and_fixed_point_matrix(candidate)
             state = replace(state, evaluations=state.evaluations + 1)
             accepted = value <= before or self.safeguard == "none"
@@ -194,7 +190,7 @@ class ISM(RoundSolver[ISMState]):
         if not (np.isfinite(total) and abs(total) > 1e-12):
             return None
         mean = sum(w_i * phi for w_i, phi in zip(weights / total, state.past, strict=True))
-        return smallest_eigenvectors(np.asarray(mean), state.x.shape[1], self.eigensolver, state.x)
+        return smallest_eigenvectors(np.asarray(mean), state.x.shape[1])
 
 
 def _largest_curvature(state: ISMState) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from thalweg import Dataset
 from thalweg_clustering import build_kdac
 from thalweg_clustering.eigenvectors import smallest_eigenvectors
 
+from .coordinate_power import coordinate_power_smallest
 from .sets import Problem
 
 #: From this number of features on, the eigenproblem is no longer mere overhead.
@@ -42,12 +45,16 @@ def measure_dimension(problem: Problem, most: int, seconds: float) -> dict[str, 
         matrix = objective.fixed_point_matrix(guess)
         row: dict[str, float] = {"features": features}
         exact = smallest_eigenvectors(matrix, problem.components)
-        for solver in ("lapack", "cpm"):
-            smallest_eigenvectors(matrix, problem.components, solver, guess, 1e-4)
+        solvers: dict[str, Callable[[], np.ndarray]] = {
+            "lapack": partial(smallest_eigenvectors, matrix, problem.components),
+            "cpm": partial(coordinate_power_smallest, matrix, guess, 1e-4),
+        }
+        for solver, solve in solvers.items():
+            solve()
             times, began = [], time.perf_counter()
             while len(times) < 5 or time.perf_counter() - began < min(seconds, 0.2):
                 start = time.perf_counter()
-                vectors = smallest_eigenvectors(matrix, problem.components, solver, guess, 1e-4)
+                vectors = solve()
                 times.append(time.perf_counter() - start)
                 if time.perf_counter() - began > seconds:
                     break

@@ -12,7 +12,6 @@ from thalweg.testing import check_resumption
 from thalweg_clustering.curvilinear import Curvilinear, cayley_point
 from thalweg_clustering.dimension_growth import DimensionGrowth
 from thalweg_clustering.ism import ISM
-from thalweg_clustering.rounds import Alternation, subspace_distance
 from thalweg_clustering.trust_region import TrustRegion
 
 SOLVERS = {
@@ -139,16 +138,6 @@ def test_a_resumed_run_goes_on_to_the_same_bits(comm, name, tmp_path, views, mak
     solver = {**SOLVERS, "ism": ISM(), "growth": DimensionGrowth()}[name]
     objective = make(comm, points, given)
     check_resumption(lambda: solver, objective, objective.initial_point(0))
-
-
-def test_all_eigensolvers_lead_to_the_same_subspace(views, make):
-    points, given, _ = views(120, noise=8)
-    found = []
-    for kind in ("lapack", "cpm"):
-        objective = make(MPI.COMM_SELF, points, given, 2, 1.5, 1.0)
-        assert isinstance(objective, Alternation)
-        found.append(thalweg.minimize(objective, solver=ISM(eigensolver=kind)).x)
-    assert subspace_distance(*found) < 0.02
 
 
 def test_a_solver_that_leaves_the_manifold_is_told(views, make):
