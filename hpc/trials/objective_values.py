@@ -39,7 +39,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "kdac by features": {
         "data": _blobs(5_000, 8, clusters=3),
-        "objective": {"name": "kdac", "components": 2, "sigma": 5.0, "approximation": "fourier"},
+        "objective": {"name": "kdac", "components": 2, "sigma": 5.0, "approximation": "nystrom"},
     },
     "near-isometry": {
         "data": _blobs(1_500, 20),

@@ -16,7 +16,7 @@ from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, max_over_ranks, on_root
 from thalweg.plugins import with_options
 from thalweg_clustering.exact_sums import STORED_ROWS, StreamedKernel, exact_kernel
-from thalweg_clustering.feature_sums import FeatureKernel, FourierKernel, NystromKernel
+from thalweg_clustering.feature_sums import NystromKernel
 from thalweg_clustering.kdac import TASKS, KDACObjective
 from thalweg_clustering.kernels import KernelFunction, kernel_function
 from thalweg_clustering.options import KDACOptions
@@ -30,6 +30,7 @@ from thalweg_clustering.prepared_data import (
 from thalweg_clustering.projected_kernel import ProjectedKernel
 from thalweg_clustering.settings import Settings
 from thalweg_clustering.tuning import tune
+from thalweg_clustering.view_search import VIEW_ROWS, find_view
 
 #: Seconds that exact sums may take on one core before features stand for them, passes over
 #: all pairs of a run, and seconds that a pair takes, compiled and as a function of arrays.
@@ -95,6 +96,10 @@ def build_kdac(
     """
     chosen, layout = KDACOptions(**options), dataset.layout
     settings, preparation = _settings(dataset, chosen, labelings, pairs, function)
+    view = None if start is not None else _view(settings, preparation, chosen)
+    if view is not None:
+        chosen, start = view
+        settings, preparation = _settings(dataset, chosen, labelings, pairs, function)
     if chosen.truth is not None:
         from thalweg.workbench.readers import read_labels
 
@@ -112,7 +117,7 @@ def build_kdac(
     elif first == "auto":
         first = "spectral"
     objective = settings.objective(kernel, q, start=first, truth=true_labels)
-    objective.preparation = preparation
+    objective.preparation, objective.of_view = preparation, view is not None
     own = {"alternative": "lambda_", "semi-supervised": "label_weight"}.get(chosen.task)
     for name in {"lambda_", "label_weight"} - {own}:
         if getattr(chosen, name) != getattr(KDACOptions, name):
@@ -154,6 +159,34 @@ def _settings(
     return Settings(layout, points, known, weight, k, of, pairs, common), preparation
 
 
+def _view(
+    settings: Settings, preparation: Preparation, chosen: KDACOptions
+) -> tuple[KDACOptions, np.ndarray] | None:
+    """Options and W of a view that shows clusters, where the width is to be chosen.  Collective."""
+    given = chosen.sigma or chosen.bandwidths or chosen.local_scaling or chosen.choose_components
+    searched = chosen.tuning == "auto" and chosen.init == "auto" and settings.function.gaussian
+    of_clusters = chosen.task in ("alternative", "unsupervised") and settings.pairs is None
+    if given or not (searched and of_clusters):
+        return None
+    sample = settings.on_sample(VIEW_ROWS)
+    view = on_root(
+        settings.layout.comm,
+        lambda: find_view(sample.points, sample.labels, chosen.components, chosen.seed),
+    )
+    if view is None:
+        return None
+    scale = np.ones(len(preparation.mean))
+    scale[preparation.active] = view.scale
+    # U'U is I and Y'Y as large as the rows are many: from a good start both count alike.
+    rows = settings.layout.rows if chosen.task == "alternative" else 1
+    clusters, penalty = chosen.clusters or view.clusters, chosen.lambda_ / rows
+    found = replace(
+        chosen, sigma=view.sigma, components=view.components.shape[1], clusters=clusters,
+        bandwidths=scale.tolist(), lambda_=penalty,
+    )  # fmt: skip
+    return found, view.components
+
+
 def _width_and_dimension(settings: Settings, chosen: KDACOptions) -> tuple[float, int]:
     """sigma and q, given, usual or tuned.  Collective."""
     d, q, sigma = settings.points.shape[1], chosen.components, chosen.sigma
@@ -169,12 +202,16 @@ def _width_and_dimension(settings: Settings, chosen: KDACOptions) -> tuple[float
         sigma = 1.0 if scaled else 0.5 * median_distance(settings.layout, settings.points)
     if not (sigma > 0 and np.isfinite(sigma)):
         raise InputError(f"sigma must be greater than 0, not {sigma!r}")
-    if chosen.tuning != "none":
+    if chosen.tuning in ("score", "cq"):
         best = tune(settings, chosen.components, chosen.tuning)
         sigma, q = best.sigma, best.components
         if chosen.task == "alternative":
             settings.weight = -best.penalty
-    return sigma, _eigengap_components(settings, sigma, q) if chosen.choose_components else q
+    if chosen.choose_components:  # of eq. 11, at the solution with q, as the paper tunes it
+        sample, first, width = settings.on_sample(STORED_ROWS), q, sigma
+        run = on_root(settings.layout.comm, lambda: sample.solved(width, first, stored=False))
+        q = q if run is None else int(run["measures"]["eigengap_components"])
+    return sigma, q
 
 
 def _kernel(
@@ -200,15 +237,15 @@ def _kernel(
                 "few digits for the distances of the others: remove outliers, or scale the data"
             )
     kernel: ProjectedKernel
-    if kind == "fourier":
-        kernel = FourierKernel(layout, points, sigma, of, q, features, chosen.seed, single)
-    elif kind == "nystrom":
+    if kind in ("fourier", "nystrom"):
         kernel = NystromKernel(layout, points, sigma, of, features, chosen.seed, single)
     else:
         kernel = exact_kernel(layout, points, sigma, of, chosen.stored_rows, single)
     seconds = _exact_seconds(layout.rows, of)
     sums = f"exact sums over all pairs of {layout.rows} rows"
     notes = []
+    if kind == "fourier":
+        notes.append(f"{kernel.description} stand for random Fourier features: they err less")
     if kind != "exact" and chosen.approximation == "auto":
         notes.append(
             f"{sums} would take about {seconds:.0f} s on one core: {kernel.description} stand for "
@@ -321,7 +358,7 @@ def _from_fewer_rows(
     levels = [f"{min(STORED_ROWS, layout.rows)} evenly spread rows"]
     scaled = settings.common["local_scaling"]
     streamed = isinstance(kernel, StreamedKernel) and kernel.function.positive and not scaled
-    if isinstance(kernel, FeatureKernel):
+    if isinstance(kernel, NystromKernel):
         features = kernel
     elif streamed:
         features = NystromKernel(
@@ -360,13 +397,3 @@ def _runs(
         own *= LEVEL_GROWTH
     if on_all:
         yield rows, last
-
-
-def _eigengap_components(settings: Settings, sigma: float, first: int) -> int:
-    """q after which the spectrum of Phi, at the solution with ``first``, has its widest gap.
-
-    As the paper tunes it: q is first the number of clusters, then that of eq. 11.  Collective.
-    """
-    sample = settings.on_sample(STORED_ROWS)
-    outcome = on_root(settings.layout.comm, lambda: sample.solved(sigma, first, stored=False))
-    return first if outcome is None else int(outcome["measures"]["eigengap_components"])

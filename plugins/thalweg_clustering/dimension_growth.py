@@ -19,7 +19,6 @@ from thalweg_clustering.rounds import (
     RoundState,
     moved_to,
     no_array,
-    residual_norm,
 )
 
 #: Factor by which a refused step is shortened.
@@ -62,16 +61,8 @@ class DimensionGrowth(RoundSolver[GrowthState]):
 
     def begin(self, state: GrowthState) -> GrowthState:
         """Start again with the first column of the present W."""
-        value, slope = state.objective.value_and_gradient(state.x)
-        return replace(
-            state,
-            guess=state.x,
-            column=-1,
-            value=value,
-            whole_value=value,
-            evaluations=state.evaluations + 1,
-            gradient_norm=residual_norm(state.x, slope),
-        )
+        state = super().begin(state)
+        return replace(state, guess=state.x, column=-1, whole_value=state.value)
 
     def inner_floor(self, state: GrowthState) -> bool:
         """Whether all columns have been found; if not, the next one is begun."""

@@ -5,7 +5,7 @@ import numpy as np
 from thalweg.errors import NumericalError
 from thalweg.parallel import sum_large
 from thalweg_clustering.exact_sums import StoredKernel, StreamedKernel
-from thalweg_clustering.feature_sums import FeatureKernel, NystromKernel
+from thalweg_clustering.feature_sums import NystromKernel
 from thalweg_clustering.leading_subspace import Subspace, dense_leading, iterative_leading
 from thalweg_clustering.projected_kernel import ProjectedKernel
 
@@ -46,7 +46,7 @@ def leading_embedding(
     removed = np.full((layout.local_rows, 1), 1.0 / np.sqrt(n))
     if apart is not None:
         removed = np.concatenate([removed, apart], axis=1)
-    if isinstance(kernel, FeatureKernel) and kind == "auto" and kernel.size <= GRAM_SIZE:
+    if isinstance(kernel, NystromKernel) and kind == "auto" and kernel.size <= GRAM_SIZE:
         return kernel.embedding(w, degrees, count, removed)
 
     def project(block: np.ndarray) -> np.ndarray:

@@ -3,7 +3,6 @@
 from thalweg.plugins import PhaseEstimate, Problem
 from thalweg_clustering.build import FEATURES, approximation_for
 from thalweg_clustering.exact_sums import STORED_ROWS
-from thalweg_clustering.feature_sums import BLOCK
 from thalweg_clustering.kernels import kernel_function
 
 #: Matrices of the stored kernel's size that a run on few rows holds at once.
@@ -11,6 +10,9 @@ STORED_MATRICES = 9.0
 
 #: Bytes of compiled kernels, and of the libraries that they need.
 KERNELS = 88e6
+
+#: Rows whose kernel with the landmarks is in memory at one time.
+BLOCK = 512
 
 #: Columns of the U-step's basis, per column of U, and of all that a run by features keeps.
 BASIS, KEPT = 12.0, 15.0
@@ -40,10 +42,9 @@ def _iterations(problem: Problem) -> PhaseEstimate:
         width = float(options.get("components") or k) + columns + k + 2.0
         return PhaseEstimate(
             "iterations", 8.0 * n * (BASIS * k + 4.0 * k), 3.0 * 8.0 * n * width,
-            advice="use approximation = 'fourier'",
+            advice="use approximation = 'nystrom'",
         )  # fmt: skip
     size = float(options.get("features") or FEATURES)
-    size *= 2.0 if kind == "fourier" else 1.0  # cosines and sines
     moments = 8.0 * size * (columns + 1.0) * (k + 1.0)
     return PhaseEstimate(
         "iterations", 8.0 * n * KEPT * k,

@@ -14,13 +14,14 @@ from thalweg.data import Dataset, comm_of, validate_data
 from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
 from thalweg.interfaces import Solver
-from thalweg.parallel import collective_call, job_threads, raise_on_all_ranks, shared_seed
+from thalweg.parallel import collective_call, job_threads, on_root, raise_on_all_ranks, shared_seed
 from thalweg.plugins import Option, check_parameters, declared_options, estimator
-from thalweg_clustering.alternatives import Alternative, choose_clusters, find_alternatives
+from thalweg_clustering.alternatives import Alternative, find_alternatives
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kernels import KernelFunction
 from thalweg_clustering.prediction import KEPT_ROWS, Predictor
 from thalweg_clustering.prepared_data import evenly_spread, given_labels
+from thalweg_clustering.view_search import VIEW_ROWS, find_view
 
 #: Checks of scikit-learn that do not apply to a method that needs a clustering given.
 EXPECTED_FAILURES = {
@@ -39,20 +40,21 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     Iterative Spectral Method (Wu et al., 2018, 2019): a subspace W and an embedding U
     that maximize HSIC(XW, U) - lambda sum_v HSIC(XW, Y_v), then k-means on the rows of U.
 
-    Features should have comparable scales (``StandardScaler``), unless theirs mean
-    something.
+    Where sigma is given, features should have comparable scales (``StandardScaler``).
 
     Parameters
     ----------
     n_clusters
-        k; by default as many as in the clustering given; ``"auto"``: by the eigengap of U.
+        k; by default that of the view that a search finds, or as many as in the clustering
+        given; ``"auto"``: that of the view even where sigma is given.
     n_components
         q, dimension of the subspace, less than the number of features that are not
-        constant; by default ``min(k, d - 1)``; ``"auto"``: by the eigengap of Phi (eq. 11).
+        constant; by default that of the view, or ``min(k, d - 1)``; ``"auto"``: by the eigengap
+        of Phi (eq. 11).
     n_alternatives
         Maximum number of alternatives, one after another, each unlike all before; the
-        search ends before at one that repeats a labeling, or that the kernel does not show to
-        be better separated than rows without clusters.
+        search ends before at one that repeats a labeling, or whose clusters have no valley
+        between them.
     task
         ``"alternative"``; ``"unsupervised"`` (without y), ``"supervised"``,
         ``"semi-supervised"`` (rows whose label is -1, "" or None are unknown).
@@ -62,27 +64,28 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     degree, offset
         Parameters of the polynomial kernel; the offset is also that of the multiquadratic ones.
     sigma
-        Width of the kernel, in the unit of the features; by default half the median
-        distance of the samples.
+        Width of the kernel, in the unit of the features; by default that of the view, whose
+        features have unit variance, or half the median distance of the samples.
     bandwidths
         One width per feature; sigma is then a factor.
     local_scaling
         Whether distances are divided by those to the 7th neighbors; sigma is then a factor.
     lambda_
-        Weight of the novelty.
+        Weight of the novelty; in a view divided by the number of samples.
     label_weight
         Weight of labels in a semi-supervised task.
     tuning
-        ``"score"`` or ``"cq"`` (the paper's rule) choose sigma, lambda and, unless given,
-        the number of components; ``"none"``.
+        ``"auto"``: where sigma is not given, a search for a view, a subspace that shows
+        clusters. ``"score"`` or ``"cq"`` (the paper's rule) choose sigma, lambda and, unless
+        given, the number of components; ``"none"``.
     solver
         ``"ism"``, ``"stiefel"``, ``"stiefel-trust-region"``, ``"dimension-growth"``,
         or a solver object.
     init
         ``"auto"``, ``"spectral"``, ``"published"``, ``"random"`` or ``"sample"``.
     approximation, features, precision
-        Sums over pairs: ``"auto"``, ``"exact"``, ``"fourier"``, ``"nystrom"``; number of
-        features; ``"auto"``, ``"single"``, ``"double"``.
+        Sums over pairs: ``"auto"``, ``"exact"``, ``"nystrom"``; number of landmarks;
+        ``"auto"``, ``"single"``, ``"double"``.
     max_overlap
         Largest normalized mutual information of a further alternative with an earlier
         labeling.
@@ -173,7 +176,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     local_scaling: bool = False
     lambda_: float = 1.0
     label_weight: float = 1.0
-    tuning: str = "none"
+    tuning: str = "auto"
     solver: str | Solver[Any] = "ism"
     init: str = "auto"
     approximation: str = "auto"
@@ -233,8 +236,11 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         if isinstance(self.kernel, KernelFunction):
             options["function"] = self.kernel
         if isinstance(self.n_clusters, str):
-            trial = {**options, "choose_components": False, "init": "spectral"}
-            options["clusters"] = choose_clusters(dataset, labelings, **trial)
+            sample = evenly_spread(dataset.layout, dataset.values, VIEW_ROWS)[1].astype(float)
+            avoided = labelings if self.task == "alternative" else []
+            known = [evenly_spread(dataset.layout, part, VIEW_ROWS)[1] for part in avoided]
+            view = on_root(dataset.comm, lambda: find_view(sample, known, None, options["seed"]))
+            options["clusters"] = None if view is None else view.clusters
         starts = []
         if self.warm_start and len(getattr(self, "mean_", ())) == dataset.layout.columns:
             before: list[Alternative] = vars(self)["alternatives_"]
@@ -267,9 +273,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
 
     def _describe(self, first: Alternative) -> None:
         measures, result = first.measures, first.result
-        assert first.objective is not None
-        self._preparation = first.objective.preparation
-        self.mean_ = self._preparation.mean
+        self.mean_ = first.preparation.mean
         self.labels_ = first.labels
         self.embedding_ = first.outcome["embedding"]
         self.components_ = self.components_of(first)
@@ -287,7 +291,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
 
     def components_of(self, alternative: Alternative) -> np.ndarray:
         """Transposed W of an alternative for all features, shape ``(q, n_features)``."""
-        prepared = self._preparation
+        prepared = alternative.preparation
         components = np.zeros((len(alternative.components), len(prepared.mean)))
         components[:, prepared.active] = alternative.components / prepared.scale[prepared.active]
         return components

@@ -1,29 +1,17 @@
-"""Features in place of the exact kernel, K = Z Z' of low rank: every sum is linear in n.
-
-Random Fourier features (Rahimi and Recht, 2007), for the Gaussian kernel: k(x, y) is the
-mean of cos(w'(x - y)) over normal frequencies w.  These are taken from a Sobol sequence
-with a random shift, whose error for a subspace of few dimensions is far below that of
-independent frequencies (Avron et al., 2016).  With P diag(s) P' the weights,
-
-    F(W) = - sum_c s_c |Z'p_c|^2,
-
-whose derivatives are exact: solvers minimize the approximation itself.  Phi(W) is that of
-the exact formula with the approximate kernel.
+"""Landmarks in place of the exact kernel, K = Z Z' of low rank: every sum is linear in n.
 
 Nystrom (Williams and Seeger, 2001), for any positive definite kernel: with C the kernel of
-rows and landmarks and A the regularized kernel of the landmarks, K = C A^(-1) C'.  F is
-the minimum over b_c of -sum_c s_c (2 p_c'C b_c - b_c'A b_c) for fixed signs s, attained at
-A b_c = C'p_c; its gradient is hence that of two sums over pairs with b held fixed.
+rows and landmarks and A the regularized kernel of the landmarks, K = C A^(-1) C'.  With
+P diag(s) P' the weights, F(W) = - sum_c s_c |Z'p_c|^2 is the minimum over b_c of
+-sum_c s_c (2 p_c'C b_c - b_c'A b_c) for fixed signs s, attained at A b_c = C'p_c; its gradient is
+hence that of two sums over pairs with b held fixed.
 """
 
 import copy
-from abc import abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
 import scipy.linalg
-from scipy.special import ndtri
-from scipy.stats import qmc
 
 from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import Layout, on_root, sum_large
@@ -31,225 +19,13 @@ from thalweg_clustering.kernels import KernelFunction, symmetric
 from thalweg_clustering.leading_subspace import Subspace
 from thalweg_clustering.projected_kernel import DerivativeSums, PairWeights, ProjectedKernel
 
-#: Rows whose features are in memory at one time.
-BLOCK = 512
 
-
-#: An upper triangular matrix R; None is the identity.
-Root = np.ndarray | None
-
-
-def _solved(root: Root, values: np.ndarray, transposed: bool = False) -> np.ndarray:
+def _solved(root: np.ndarray, values: np.ndarray, transposed: bool = False) -> np.ndarray:
     """``R^(-1) V``, or ``R'^(-1) V``."""
-    if root is None:
-        return values
     return scipy.linalg.solve_triangular(root, values, trans=int(transposed))
 
 
-class FeatureKernel(ProjectedKernel):
-    """Base of both kinds of features: row sums, products, and the embedding."""
-
-    size: int  # number of features
-
-    def on_rows(self, layout: Layout, points: np.ndarray) -> "FeatureKernel":
-        """The same features for other rows."""
-        other = copy.copy(self)
-        other.layout, other.points = layout, points
-        return other
-
-    @abstractmethod
-    def functions(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """This rank's rows, and functions C of them, block by block; the features are C R^(-1)."""
-
-    def root(self, w: np.ndarray) -> Root:
-        """R, which is applied to sums over rows, never to rows: that would take n m^2."""
-        return None
-
-    def _moments(self, w: np.ndarray, values: np.ndarray, root: Root) -> np.ndarray:
-        """``Z'V`` over all ranks."""
-        total = np.zeros((self.size, values.shape[1]))
-        for rows, c in self.functions(w):
-            total += c.T @ values[rows].astype(c.dtype, copy=False)
-        return _solved(root, sum_large(self.layout.comm, total), transposed=True)
-
-    def value(self, w: np.ndarray, weights: PairWeights) -> float:
-        moments = self._moments(w, weights.factor, self.root(w))
-        return -float((moments**2 @ weights.signs).sum())
-
-    def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
-        root = self.root(w)
-        moments = _solved(root, self._moments(w, values, root))
-        result = np.empty((len(self.points), values.shape[1]))
-        for rows, c in self.functions(w):
-            result[rows] = c @ moments.astype(c.dtype, copy=False)
-        return result
-
-    def row_sums(self, w: np.ndarray) -> np.ndarray:
-        """Degrees of this rank's rows; at least k(0), that of the row itself."""
-        least = float(self.function.value(np.zeros(1))[0]) if self.function.normalized else -np.inf
-        return np.maximum(self.product(w, np.ones((len(self.points), 1)))[:, 0], least)
-
-    def embedding(
-        self, w: np.ndarray, degrees: np.ndarray, count: int, removed: np.ndarray
-    ) -> Subspace:
-        """The leading eigenvectors of B B', B = (I - R R') D^(-1/2) Z, from the small B'B.
-
-        They are B v / |B v| for the eigenvectors v of B'B, which takes two passes over the rows,
-        and one sum over ranks of the size of the features.  ``removed`` are this rank's rows of R,
-        with orthonormal columns, the constant one among them.
-        """
-        scale = 1.0 / np.sqrt(degrees)
-        root = self.root(w)
-        sums = np.zeros((self.size + removed.shape[1], self.size))
-        for rows, c in self.functions(w):
-            # R^(-1) on both sides multiplies rounding by up to 1e8 / m.
-            exact = c.dtype if root is None else float
-            weighted = c * scale[rows, None].astype(exact)
-            sums[: self.size] += weighted.T @ weighted
-            sums[self.size :] += removed[rows].T @ weighted
-        sum_large(self.layout.comm, sums)
-        gram = _solved(root, _solved(root, sums[: self.size], True).T, True)
-        inner = _solved(root, sums[self.size :].T, transposed=True).T
-        gram -= inner.T @ inner
-        span = [max(0, len(gram) - 1 - count), len(gram) - 1]
-        values, vectors = on_root(
-            self.layout.comm,
-            lambda: scipy.linalg.eigh(symmetric(gram), subset_by_index=span, overwrite_a=True),
-        )
-        values, vectors = values[::-1], vectors[:, ::-1][:, :count]
-        if vectors.shape[1] < count or values[count - 1] <= 0:
-            raise NumericalError(
-                f"the features span fewer than {count} independent directions; take more of them"
-            )
-        known = np.full(count + 1, np.nan)
-        known[: len(values)] = values[: count + 1]
-        result = np.empty((len(self.points), count))
-        turned = _solved(root, vectors)
-        for rows, c in self.functions(w):
-            result[rows] = scale[rows, None] * (c @ turned.astype(c.dtype, copy=False))
-        result -= removed @ (inner @ vectors)
-        return Subspace(result / np.sqrt(values[:count]), known)
-
-    def value_and_matrix(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
-        """F(W) and ``(2 / sigma^2) X'(D - psi) X``, with psi = gamma * K of the features.
-
-        X' psi X = sum_c s_c B_c'B_c with B_c = Z' diag(p_c) X.
-        """
-        factor, signs, d = weights.factor, weights.signs, self.points.shape[1]
-        rank = factor.shape[1]
-        root = self.root(w)
-        blocks = np.zeros((self.size, rank * (d + 1)))
-        for rows, c in self.functions(w):
-            extended = np.ones((len(c), d + 1), c.dtype)
-            extended[:, :d] = self.points[rows]
-            spread = factor[rows].astype(c.dtype)[:, :, None] * extended[:, None, :]
-            blocks += c.T @ spread.reshape(len(c), -1)
-        moments = _solved(root, sum_large(self.layout.comm, blocks), transposed=True)
-        moments = moments.reshape(self.size, rank, d + 1)
-        sums = moments[:, :, -1]
-        turned = _solved(root, sums)
-        scatter = np.zeros((d, d))
-        for rows, c in self.functions(w):
-            signed = (factor[rows] * signs).astype(c.dtype)
-            totals = np.einsum("ic,ic->i", signed, c @ turned.astype(c.dtype, copy=False))
-            points = self.points[rows].astype(c.dtype, copy=False)
-            scatter += (points.T * totals) @ points
-        sum_large(self.layout.comm, scatter)
-        for column in range(rank):
-            part = moments[:, column, :-1]
-            scatter -= signs[column] * part.T @ part
-        value = -float((sums**2 @ signs).sum())
-        return value, symmetric((2.0 / self.sigma**2) * scatter)
-
-    def hessian_product(
-        self, w: np.ndarray, direction: np.ndarray, weights: PairWeights
-    ) -> np.ndarray:
-        """Refused."""
-        raise InputError(
-            "features have no Hessian products; use approximation 'exact', or another solver"
-        )
-
-
-class FourierKernel(FeatureKernel):
-    """Gaussian kernel by random Fourier features, twice as many as frequencies, for q columns of W.
-
-    With ``single``, features are computed in single precision.
-    """
-
-    def __init__(
-        self,
-        layout: Layout,
-        points: np.ndarray,
-        sigma: float,
-        function: KernelFunction,
-        columns: int,
-        frequencies: int,
-        seed: int,
-        single: bool = False,
-    ) -> None:
-        if not function.gaussian:
-            raise InputError(
-                f"random Fourier features stand for the Gaussian kernel, not {function.name}; "
-                "use approximation 'nystrom' or 'exact'"
-            )
-        super().__init__(layout, points, sigma, function)
-        self.count, self.seed, self.size = frequencies, seed, 2 * frequencies
-        self.description = f"{frequencies} random Fourier frequencies"
-        self.dtype = np.dtype(np.float32 if single else np.float64)
-        self.rounding = 1e-6 if single else 1e-13
-        self.frequencies = self._frequencies(columns)
-        self._rows = np.ascontiguousarray(points, self.dtype)
-
-    def on_rows(self, layout: Layout, points: np.ndarray) -> "FourierKernel":
-        """The same frequencies for other rows."""
-        other = super().on_rows(layout, points)
-        assert isinstance(other, FourierKernel)
-        other._rows = np.ascontiguousarray(points, self.dtype)
-        return other
-
-    def _frequencies(self, columns: int) -> np.ndarray:
-        stream = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(columns,)))
-        power = max(1, int(np.ceil(np.log2(self.count))))
-        uniform = qmc.Sobol(columns, scramble=False).random_base2(power)[: self.count]
-        shifted = (uniform + stream.random(columns)) % 1.0
-        tiny = 1e-12  # ndtri is infinite at both ends
-        return np.asarray(ndtri(np.clip(shifted, tiny, 1.0 - tiny)).T)
-
-    def _angles(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Rows, cosines and sines, block by block; divided by the root of their number."""
-        # The data as they are have as many columns as features, and frequencies of their own.
-        known = w.shape[1] == len(self.frequencies)
-        omega = self.frequencies if known else self._frequencies(w.shape[1])
-        mixed = ((w / self.sigma) @ omega).astype(self.dtype)
-        share = self.dtype.type(1.0 / np.sqrt(self.count))
-        for first in range(0, len(self.points), BLOCK):
-            rows = slice(first, min(first + BLOCK, len(self.points)))
-            angles = self._rows[rows] @ mixed
-            yield rows, share * np.cos(angles), share * np.sin(angles)
-        if not len(self.points):
-            nothing = np.empty((0, self.count), self.dtype)
-            yield slice(0, 0), nothing, nothing
-
-    def functions(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Cosines beside sines, shape ``(rows, 2 frequencies)``."""
-        for rows, cosines, sines in self._angles(w):
-            yield rows, np.concatenate([cosines, sines], axis=1)
-
-    def value_and_gradient(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
-        moments = self._moments(w, weights.factor, self.root(w))
-        even, odd = moments[: self.count], moments[self.count :]
-        signed = (weights.factor * weights.signs).astype(self.dtype)
-        total = np.zeros((self.points.shape[1], self.count))
-        for rows, cosines, sines in self._angles(w):
-            slopes = cosines * (signed[rows] @ odd.T.astype(self.dtype))
-            slopes -= sines * (signed[rows] @ even.T.astype(self.dtype))
-            total += self._rows[rows].T @ slopes
-        sum_large(self.layout.comm, total)
-        value = -float((moments**2 @ weights.signs).sum())
-        return value, (-2.0 / self.sigma) * total @ self.frequencies.T
-
-
-class NystromKernel(FeatureKernel):
+class NystromKernel(ProjectedKernel):
     """Any positive definite kernel by landmarks, rows drawn by the seed.
 
     With ``single``, a Gaussian kernel of rows and landmarks is computed in single precision.
@@ -288,8 +64,17 @@ class NystromKernel(FeatureKernel):
         # Sums over landmarks alone have coefficients that cancel.
         self._landmark_sums = DerivativeSums.of(layout, function)
 
-    def root(self, w: np.ndarray) -> Root:
-        """R, upper triangular, with R'R the regularized kernel of the landmarks."""
+    def on_rows(self, layout: Layout, points: np.ndarray) -> "NystromKernel":
+        """The same landmarks for other rows."""
+        other = copy.copy(self)
+        other.layout, other.points = layout, points
+        return other
+
+    def root(self, w: np.ndarray) -> np.ndarray:
+        """R, upper triangular, with R'R the regularized kernel of the landmarks.
+
+        It is applied to sums over rows, never to rows: that would take n m^2.
+        """
         z = self.landmarks @ (w / self.sigma)
         kernel = self.function.value(self.function.beta(z, z))
         kernel[np.diag_indices_from(kernel)] += self.ridge
@@ -306,15 +91,112 @@ class NystromKernel(FeatureKernel):
         return np.asarray(on_root(self.layout.comm, decomposed))
 
     def functions(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """The kernel of rows and landmarks."""
+        """This rank's rows, and their kernel C with the landmarks, block by block."""
         scaled = w / self.sigma
         return self._sums.engines[0].blocks_with(self.points @ scaled, self.landmarks @ scaled)
 
-    def _coefficients(self, w: np.ndarray, weights: PairWeights) -> tuple[np.ndarray, float]:
-        """b, shape ``(landmarks, r)``, and F."""
+    def _moments(self, w: np.ndarray, values: np.ndarray, root: np.ndarray) -> np.ndarray:
+        """``Z'V`` over all ranks."""
+        total = np.zeros((self.size, values.shape[1]))
+        for rows, c in self.functions(w):
+            total += c.T @ values[rows].astype(c.dtype, copy=False)
+        return _solved(root, sum_large(self.layout.comm, total), transposed=True)
+
+    def value(self, w: np.ndarray, weights: PairWeights) -> float:
+        moments = self._moments(w, weights.factor, self.root(w))
+        return -float((moments**2 @ weights.signs).sum())
+
+    def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
         root = self.root(w)
-        moments = self._moments(w, weights.factor, root)
-        return _solved(root, moments), -float((moments**2 @ weights.signs).sum())
+        moments = _solved(root, self._moments(w, values, root))
+        result = np.empty((len(self.points), values.shape[1]))
+        for rows, c in self.functions(w):
+            result[rows] = c @ moments.astype(c.dtype, copy=False)
+        return result
+
+    def row_sums(self, w: np.ndarray) -> np.ndarray:
+        """Degrees of this rank's rows; at least k(0), that of the row itself."""
+        least = float(self.function.value(np.zeros(1))[0]) if self.function.normalized else -np.inf
+        return np.maximum(self.product(w, np.ones((len(self.points), 1)))[:, 0], least)
+
+    def embedding(
+        self, w: np.ndarray, degrees: np.ndarray, count: int, removed: np.ndarray
+    ) -> Subspace:
+        """The leading eigenvectors of B B', B = (I - R R') D^(-1/2) Z, from the small B'B.
+
+        They are B v / |B v| for the eigenvectors v of B'B, which takes two passes over the rows,
+        and one sum over ranks of the size of the features.  ``removed`` are this rank's rows of R,
+        with orthonormal columns, the constant one among them.
+        """
+        scale = 1.0 / np.sqrt(degrees)
+        root = self.root(w)
+        sums = np.zeros((self.size + removed.shape[1], self.size))
+        for rows, c in self.functions(w):
+            # R^(-1) on both sides multiplies rounding by up to 1e8 / m.
+            weighted = c * scale[rows, None]
+            sums[: self.size] += weighted.T @ weighted
+            sums[self.size :] += removed[rows].T @ weighted
+        sum_large(self.layout.comm, sums)
+        gram = _solved(root, _solved(root, sums[: self.size], True).T, True)
+        inner = _solved(root, sums[self.size :].T, transposed=True).T
+        gram -= inner.T @ inner
+        span = [max(0, len(gram) - 1 - count), len(gram) - 1]
+        values, vectors = on_root(
+            self.layout.comm,
+            lambda: scipy.linalg.eigh(symmetric(gram), subset_by_index=span, overwrite_a=True),
+        )
+        values, vectors = values[::-1], vectors[:, ::-1][:, :count]
+        if vectors.shape[1] < count or values[count - 1] <= 0:
+            raise NumericalError(
+                f"the features span fewer than {count} independent directions; take more of them"
+            )
+        known = np.full(count + 1, np.nan)
+        known[: len(values)] = values[: count + 1]
+        result = np.empty((len(self.points), count))
+        turned = _solved(root, vectors)
+        for rows, c in self.functions(w):
+            result[rows] = scale[rows, None] * (c @ turned.astype(c.dtype, copy=False))
+        result -= removed @ (inner @ vectors)
+        return Subspace(result / np.sqrt(values[:count]), known)
+
+    def _matrix_of_features(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
+        """F(W) and ``(2 / sigma^2) X'(D - psi) X``, with psi = gamma * K of the features.
+
+        X' psi X = sum_c s_c B_c'B_c with B_c = Z' diag(p_c) X.
+        """
+        factor, signs, d = weights.factor, weights.signs, self.points.shape[1]
+        rank = factor.shape[1]
+        root = self.root(w)
+        blocks = np.zeros((self.size, rank * (d + 1)))
+        for rows, c in self.functions(w):
+            extended = np.ones((len(c), d + 1), c.dtype)
+            extended[:, :d] = self.points[rows]
+            spread = factor[rows].astype(c.dtype)[:, :, None] * extended[:, None, :]
+            blocks += c.T @ spread.reshape(len(c), -1)
+        moments = _solved(root, sum_large(self.layout.comm, blocks), transposed=True)
+        moments = moments.reshape(self.size, rank, d + 1)
+        sums = moments[:, :, -1]
+        turned = _solved(root, sums)
+        scatter = np.zeros((d, d))
+        for rows, c in self.functions(w):
+            signed = (factor[rows] * signs).astype(c.dtype)
+            totals = np.einsum("ic,ic->i", signed, c @ turned.astype(c.dtype, copy=False))
+            points = self.points[rows].astype(c.dtype, copy=False)
+            scatter += (points.T * totals) @ points
+        sum_large(self.layout.comm, scatter)
+        for column in range(rank):
+            part = moments[:, column, :-1]
+            scatter -= signs[column] * part.T @ part
+        value = -float((sums**2 @ signs).sum())
+        return value, symmetric((2.0 / self.sigma**2) * scatter)
+
+    def hessian_product(
+        self, w: np.ndarray, direction: np.ndarray, weights: PairWeights
+    ) -> np.ndarray:
+        """Refused."""
+        raise InputError(
+            "features have no Hessian products; use approximation 'exact', or another solver"
+        )
 
     def _product(
         self, w: np.ndarray, by: np.ndarray, points: np.ndarray, left: np.ndarray, b: np.ndarray
@@ -338,7 +220,9 @@ class NystromKernel(FeatureKernel):
         self, w: np.ndarray, by: np.ndarray, weights: PairWeights
     ) -> tuple[float, np.ndarray]:
         """F, and Phi for fixed coefficients b times ``by``."""
-        b, value = self._coefficients(w, weights)
+        root = self.root(w)
+        moments = self._moments(w, weights.factor, root)
+        b, value = _solved(root, moments), -float((moments**2 @ weights.signs).sum())
         signed = weights.factor * weights.signs
         total = sum_large(self.layout.comm, self._product(w, by, self.points, signed, b))
         own = self._product(w, by, self.landmarks, b * weights.signs, b)
@@ -352,6 +236,6 @@ class NystromKernel(FeatureKernel):
         # Across W the coefficients b multiply coordinates that are no function of the projected
         # ones, which amplifies noise; features do not have that where k' is a multiple of k.
         if self.function.gaussian:
-            return super().value_and_matrix(w, weights)
+            return self._matrix_of_features(w, weights)
         value, matrix = self._product_with_phi(w, np.eye(len(w)), weights)
         return value, symmetric(matrix)

@@ -1,9 +1,8 @@
 """Compiled inner loops of Gaussian kernel sums: weights of row pairs, and what they multiply.
 
-The exponential is a polynomial that the compiler turns into vector
-instructions; the library's scalar ``exp`` would take most of the time.  Rows in
-single precision are treated in single precision, twice as many at a time; sums over
-more than one chunk are kept in double precision.
+The exponential is a polynomial that the compiler turns into vector instructions; the library's
+scalar ``exp`` would take most of the time.  Rows in single precision are treated in single
+precision, twice as many at a time; sums over more than one chunk are kept in double precision.
 """
 
 # mypy: disable-error-code="no-untyped-def"

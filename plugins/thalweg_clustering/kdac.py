@@ -36,7 +36,7 @@ from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.eigenvectors import best_gap, smallest_eigenvectors
 from thalweg_clustering.embedding_step import leading_embedding
 from thalweg_clustering.exact_sums import STORED_ROWS, StreamedKernel
-from thalweg_clustering.feature_sums import FeatureKernel
+from thalweg_clustering.feature_sums import NystromKernel
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.leading_subspace import Subspace, orthonormal_columns
 from thalweg_clustering.least_curvature import least_curvature
@@ -92,8 +92,7 @@ class KDACObjective(PairSum, Alternation):
         Whether the least curvature at W, with U and D as they are, is among the measures.
     embedding_rows
         Rows of U that k-means clusters: ``"unit"``, of length one, or ``"published"``, as they
-        are: the last line of Algorithm 1.  Of length one they recover the published labels,
-        NMI 1.0 on two moons where rows as they are give 0.02.
+        are: the last line of Algorithm 1.
     local_scaling
         Whether squared distances are divided by sigma_i sigma_j, the distances to the 7th
         neighbors in the subspace, renewed with U and D.
@@ -108,6 +107,7 @@ class KDACObjective(PairSum, Alternation):
     embedding, embedding_tolerance = "auto", 1e-4
 
     preparation: Preparation  # how the rows were made of the data
+    of_view: bool = False  # whether a search found the start
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class KDACObjective(PairSum, Alternation):
                 f"the number of clusters must be at least 1 and less than the {n} rows, "
                 f"not {clusters}"
             )
-        if curvature and isinstance(kernel, FeatureKernel):
+        if curvature and isinstance(kernel, NystromKernel):
             raise InputError("curvature = true needs exact sums; use approximation = 'exact'")
         self.rows = kernel.layout
         self.labelings, self.truth, self.task = tuple(labelings), truth, task
@@ -343,7 +343,7 @@ class KDACObjective(PairSum, Alternation):
             measures["novelty_by_labeling"] = overlaps
         if self.truth is not None:
             measures["nmi"] = normalized_mutual_information(clusters.labels, self.truth, self.comm)
-        if isinstance(self.kernel, FeatureKernel):
+        if isinstance(self.kernel, NystromKernel):
             measures["approximation"] = self._approximation(self.kernel, w)
         self.weights, self.kernel.scales = held, scales
         return {
@@ -366,14 +366,14 @@ class KDACObjective(PairSum, Alternation):
         vectors, function = subspace.vectors, self.kernel.function
         if self.embedding_rows == "published":
             return vectors
-        exact = not isinstance(self.kernel, FeatureKernel)
+        exact = not isinstance(self.kernel, NystromKernel)
         if exact and function.normalized and self.has_embedding:
             own = function.value(np.zeros(1)) / degrees
             values = np.maximum(subspace.values[: vectors.shape[1]], np.finfo(float).tiny)
             vectors = np.where(own > 0.5, vectors * np.maximum(1.0 - own / values, 0.0), vectors)
         return unit_rows(vectors)
 
-    def _approximation(self, kernel: FeatureKernel, w: np.ndarray) -> dict[str, Any]:
+    def _approximation(self, kernel: NystromKernel, w: np.ndarray) -> dict[str, Any]:
         """The objective of evenly spread rows by features and by exact sums; noted."""
         layout, _, (points, factor) = distributed_sample(
             self.rows, STORED_ROWS, kernel.points, self.weights.factor

@@ -8,9 +8,8 @@ k' and k'': with F(W) = -sum gamma_ij k(beta_ij),
                       = -(4 / sigma^2) X'(D_psi - psi) X,   psi = gamma * k'(beta),
     product:   Phi(W) = -(2 / sigma^2) X' psi X,
 
-and the gradient of F is Phi(W) W.  The formulas are derived here, not taken from a table:
-d beta_ij = 2 A_ij W : dW / sigma^2 with A_ij = (x_i - x_j)(x_i - x_j)', and
-d beta_ij = (x_i x_j' + x_j x_i') W : dW / sigma^2.
+and the gradient of F is Phi(W) W, since d beta_ij = 2 A_ij W : dW / sigma^2 with
+A_ij = (x_i - x_j)(x_i - x_j)', and d beta_ij = (x_i x_j' + x_j x_i') W : dW / sigma^2.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,7 @@
 """k-means on distributed rows, with the same labels at any number of ranks.
 
-Lloyd's iteration from greedy k-means++ starts (Arthur and Vassilvitskii, 2007).  Random
-choices are made on global cumulative weights, so that they do not depend on how
-the rows are shared out.
+Lloyd's iteration from greedy k-means++ starts (Arthur and Vassilvitskii, 2007).  Random choices are
+made on global cumulative weights, so that they do not depend on how the rows are shared out.
 """
 
 from dataclasses import dataclass, replace

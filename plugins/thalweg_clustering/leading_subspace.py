@@ -1,10 +1,9 @@
 """The leading eigenvectors of a symmetric operator on distributed rows.
 
-``lapack`` gathers the matrix on one rank (small problems); ``lobpcg`` needs only
-products: a block Rayleigh-Ritz method that, like LOBPCG, expands its basis by
-the residuals, but keeps several of them before it restarts, since here a product
-(a pass over all pairs of rows) costs far more than the memory of a few thin
-blocks.
+``lapack`` gathers the matrix on one rank (small problems); ``lobpcg`` needs only products: a block
+Rayleigh-Ritz method that, like LOBPCG, expands its basis by the residuals, but keeps several of
+them before it restarts, since here a product (a pass over all pairs of rows) costs far more than
+the memory of a few thin blocks.
 """
 
 from collections.abc import Callable

@@ -42,7 +42,7 @@ class KDACOptions:
     sigma: Annotated[
         float | None,
         Help(
-            "width of the kernel; by default half the median distance",
+            "width of the kernel; by default that of a view, or half the median distance",
             unit="units of the features",
             above=0,
         ),
@@ -72,23 +72,21 @@ class KDACOptions:
         ),
     ] = "auto"
     tuning: Annotated[
-        Literal["none", "score", "cq"],
+        Literal["auto", "none", "score", "cq"],
         Help(
-            "choose sigma, lambda and, if none is given, the components: by tightness, "
-            "balance and novelty of the clusters, or by the paper's rule, the highest CQ where "
-            "the condition for a local minimum holds"
+            "auto: where sigma is not given, search for a view that shows clusters; score, cq: "
+            "choose sigma, lambda and the components by tightness, balance and novelty, or by the "
+            "paper's rule, the highest CQ where the condition for a local minimum holds"
         ),
-    ] = "none"
+    ] = "auto"
     approximation: Annotated[
         Literal["auto", "exact", "fourier", "nystrom"],
         Help(
-            "sums over pairs: exact, by random Fourier features or by landmarks; auto is "
+            "sums over pairs: exact, or by landmarks (nystrom, and its old rival fourier); auto is "
             "exact while that takes about a minute on one core"
         ),
     ] = "auto"
-    features: Annotated[int | None, Help("frequencies or landmarks; by default 256", minimum=1)] = (
-        None
-    )
+    features: Annotated[int | None, Help("landmarks; by default 256", minimum=1)] = None
     precision: Annotated[
         Literal["auto", "single", "double"],
         Help("precision of sums over pairs that are not stored; auto is single"),

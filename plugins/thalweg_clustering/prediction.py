@@ -9,7 +9,7 @@ which at the rows that were clustered is U itself.  The label is that of the nea
 k-means, as it is there; of a row more like one row than like all others together, that of the
 one.  Columns of U whose eigenvalue is tiny are left out, since their
 extension would be noise.  Kernels that are not normalized may have few eigenvalues that are not
-zero: for these, a row belongs to the cluster with the largest mean similarity.
+zero: for these, a row belongs to the cluster of the nearest one.
 """
 
 from dataclasses import dataclass
@@ -32,12 +32,9 @@ class Predictor:
 
     z: np.ndarray  # projected rows in units of sigma, shape ``(m, q)``
     labels: np.ndarray  # their clusters, 0 to k - 1, shape ``(m,)``
-    #: Factors of the similarities to them, shape ``(m, c)``: columns of U over the roots of the
-    #: degrees and the eigenvalues, or the clusters' indicators over their sizes.
-    weights: np.ndarray
+    weights: np.ndarray  # columns of U over roots of degrees and eigenvalues, shape ``(m, c)``
     mean: np.ndarray  # mean of the columns' extensions, which is subtracted, shape ``(c,)``
-    #: Centers of k-means, shape ``(k, c)``; None where the largest of the c numbers is the label.
-    centers: np.ndarray | None
+    centers: np.ndarray  # of k-means, shape ``(k, c)``
     divided: bool  # whether the extension is divided by the roots of the new rows' degrees
     function: KernelFunction | None  # the kernel; None takes the label of the nearest row
 
@@ -55,7 +52,7 @@ class Predictor:
         members = np.eye(int(labels.max()) + 1)[labels]
         members /= np.maximum(members.sum(axis=0), 1.0)
         if function is None or not function.normalized:
-            return cls(z, labels, members, np.zeros(members.shape[1]), None, False, function)
+            return cls(z, labels, members, np.zeros(0), np.zeros((0, 0)), False, None)
         shown = values > MIN_VALUE * values[0]
         divided = degrees is not None
         weights = embedding[:, shown] / values[shown]
@@ -74,7 +71,7 @@ class Predictor:
         return self.function.value(self.function.beta(z, self.z))
 
     def extended(self, similar: np.ndarray) -> np.ndarray:
-        """U of new rows, or their mean similarities to clusters."""
+        """U of new rows."""
         found = similar @ self.weights
         if self.divided:
             found /= np.sqrt(np.maximum(similar.sum(axis=1), 1e-300))[:, None]
@@ -89,13 +86,9 @@ class Predictor:
             chosen = np.zeros(len(rows), dtype=np.int64)
             if self.function is not None:
                 similar = self.similarity(rows)
-                extended = self.extended(similar)
-                if self.centers is None:
-                    lost[:], chosen = False, extended.argmax(axis=1)
-                else:
-                    most = similar.max(axis=1)
-                    lost = (most < 1e-200) | (2.0 * most > similar.sum(axis=1))
-                    chosen = squared_distances(unit_rows(extended), self.centers).argmin(axis=1)
+                extended, most = unit_rows(self.extended(similar)), similar.max(axis=1)
+                lost = (most < 1e-200) | (2.0 * most > similar.sum(axis=1))
+                chosen = squared_distances(extended, self.centers).argmin(axis=1)
             if lost.any():
                 chosen[lost] = self.labels[squared_distances(rows[lost], self.z).argmin(axis=1)]
             found[first : first + BLOCK] = chosen

@@ -1,6 +1,6 @@
 """Interface of kernels of projected rows, and the weights of their pairs.
 
-Exact sums, random Fourier features and the Nystrom approximation all give, for W of
+Exact sums and the Nystrom approximation both give, for W of
 shape (d, q) and weights gamma, the value of
 
     F(W) = - sum_ij gamma_ij k(beta_ij)
@@ -62,7 +62,7 @@ class ProjectedKernel(Identified, ABC):
     ``points`` are this rank's rows x, shape ``(n_local, d)``, sigma has their unit.
     """
 
-    description: str = "exact sums"  # for notes, such as "256 random Fourier frequencies"
+    description: str = "exact sums"  # for notes, such as "256 landmarks"
 
     #: Relative rounding error of a value, in units of the sum of absolute terms.
     rounding: float = 1e-13

@@ -123,9 +123,11 @@ class RoundSolver(Solver[S]):
     # A small step ends a round, after which the blocks are renewed; it does not end the run.
     decreases: ClassVar[bool] = False
 
-    @abstractmethod
     def begin(self, state: S) -> S:
         """The state evaluated at its W, whose objective has just changed."""
+        value, slope = state.objective.value_and_gradient(state.x)
+        norm, evaluations = residual_norm(state.x, slope), state.evaluations + 1
+        return replace(state, value=value, gradient_norm=norm, evaluations=evaluations)
 
     @abstractmethod
     def improve(self, state: S) -> S:

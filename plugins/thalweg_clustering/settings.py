@@ -61,10 +61,7 @@ class Settings:
                          pairs, common)  # fmt: skip
 
     def solved(self, sigma: float, components: int, stored: bool = True) -> dict[str, Any] | None:
-        """Outcome of a short run on one rank; None where it failed numerically.
-
-        A stored kernel serves many runs of few steps, but takes a square of memory.
-        """
+        """Outcome of a short run on one rank, stored kernel or not; None where it failed."""
         most = len(self.points) if stored else 0
         kernel = exact_kernel(self.layout, self.points, sigma, self.function, most)
         try:

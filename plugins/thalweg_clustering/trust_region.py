@@ -1,9 +1,8 @@
 """A Riemannian trust-region method: quadratic convergence from Hessian products.
 
-The model is minimized by truncated conjugate gradients (Steihaug, Toint) in the
-tangent space; the Hessian there is that of Absil, Mahony and Sepulchre,
-"Optimization Algorithms on Matrix Manifolds" (2008), for the Stiefel manifold
-with the metric of the surrounding space.
+The model is minimized by truncated conjugate gradients (Steihaug, Toint) in the tangent space; the
+Hessian there is that of Absil, Mahony and Sepulchre, "Optimization Algorithms on Matrix Manifolds"
+(2008), for the Stiefel manifold with the metric of the surrounding space.
 """
 
 from dataclasses import dataclass, replace
@@ -45,15 +44,6 @@ class TrustRegion(RoundSolver[TrustRegionState]):
     requires: ClassVar[tuple[type[Capability], ...]] = (StiefelVariable, HessianProduct)
 
     state_type: ClassVar[type[RoundState]] = TrustRegionState
-
-    def begin(self, state: TrustRegionState) -> TrustRegionState:
-        value, gradient = state.objective.value_and_gradient(state.x)
-        return replace(
-            state,
-            value=value,
-            gradient_norm=residual_norm(state.x, gradient),
-            evaluations=state.evaluations + 1,
-        )
 
     def improve(self, state: TrustRegionState) -> TrustRegionState:
         """One accepted trust-region step."""

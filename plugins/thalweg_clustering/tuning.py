@@ -9,6 +9,7 @@ k), and on real data hardly any cell satisfies (10).
 """
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -76,12 +77,11 @@ def _chosen(sample: Settings, components: int | None, rule: str) -> Candidate:
     else:
         dimensions = sorted({min(max(1, q), d - 1) for q in (k, d // 2, 3 * d // 4, d - 1)})
     penalties = PENALTIES if sample.common["task"] == "alternative" else (1.0,)
-    tried = [blank]
-    for q in dimensions:
-        for width in WIDTHS:
-            for penalty in penalties:
-                cell = replace(blank, sigma=width * median, penalty=penalty, components=q)
-                tried.append(_evaluated(sample, cell))
+    cells = (
+        replace(blank, sigma=width * median, penalty=penalty, components=q)
+        for q, width, penalty in product(dimensions, WIDTHS, penalties)
+    )
+    tried = [blank, *(_evaluated(sample, cell) for cell in cells)]
     best = _best(tried, rule)
     around = ((FINER, 1.0), (1 / FINER, 1.0), (1.0, 1 / 3), (1.0, 3.0))
     for width, weight in around[: 4 if len(penalties) > 1 else 2]:

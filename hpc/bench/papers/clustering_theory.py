@@ -50,7 +50,7 @@ THEORY = (
     Theorem("§2", "DG: one column after the other, orthogonal to those before",
             (f"{SOLVERS}::test_dimension_growth_adds_one_column_after_the_other",)),
     Theorem("§3, [21]", "CPM finds the smallest eigenvectors",
-            ("hpc/test_coordinate_power.py::test_coordinate_power_is_not_deceived_by_its_guess",)),
+            note="the benchmark compares its eigenvectors with LAPACK's"),
     Theorem("§4", "a tuning that finds parameters which work",
             (f"{RUNS}::test_tuning_finds_parameters_that_work",)),
     Theorem("§2, §3, Appendix A", "costs: DG O(t n²d²q), SM O(t(n²d² + d³)), ISM O(t(n²d² + d³)), "

@@ -65,7 +65,6 @@ class Relu(Activation):
 
     def second_derivative(self, a: np.ndarray) -> None:
         """None: the function is piecewise linear."""
-        return
 
 
 class Linear(Activation):
@@ -79,7 +78,6 @@ class Linear(Activation):
 
     def second_derivative(self, a: np.ndarray) -> None:
         """None: the function is linear."""
-        return
 
 
 #: Activations by the name that users write.

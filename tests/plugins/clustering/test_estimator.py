@@ -28,16 +28,6 @@ from thalweg_clustering.kernels import kernel_function
 SETTINGS = {"n_components": 2, "sigma": 0.4, "lambda_": 0.3, "random_state": 0}
 
 
-def _four_groups(n=200, seed=0):
-    """Groups at the corners of a tetrahedron: three balanced splits, each of one axis."""
-    stream = np.random.default_rng(seed)
-    a, b = np.arange(n) // 2 % 2, np.arange(n) % 2
-    centers = 3.0 * np.stack([2 * a - 1, 2 * b - 1, (2 * a - 1) * (2 * b - 1)], axis=1)
-    noise = stream.uniform(-1, 1, (n, 2))
-    points = np.concatenate([centers + stream.standard_normal((n, 3)), noise], axis=1)
-    return points, (a, b, a ^ b)
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_checks_pass_but_those_that_give_no_clustering():
     outcomes = check_estimator(KDAC(), expected_failed_checks=EXPECTED_FAILURES, on_skip=None)
@@ -122,21 +112,6 @@ def test_rows_that_were_fitted_get_their_own_clusters_where_classes_overlap(task
     model = KDAC(n_clusters=3, n_components=2, sigma=0.5, task=task, random_state=0)
     model.fit(points, given)
     np.testing.assert_array_equal(model.predict(points), model.labels_)
-
-
-@pytest.mark.parametrize("given", [0, 1])
-def test_all_three_splits_of_four_groups_are_found_in_turn_and_no_fourth(given):
-    points, splits = _four_groups()
-    model = KDAC(n_components=1, n_alternatives=4, sigma=1.5, random_state=0)
-    model.fit(points, splits[given])
-    found = [alternative.labels for alternative in model.alternatives_]
-    assert len(found) == 2
-    others = [split for index, split in enumerate(splits) if index != given]
-    best = [max(nmi(labels, split) for split in others) for labels in found]
-    assert min(best) > 0.9
-    assert nmi(found[0], found[1]) < 0.1
-    assert "separated" in model.stop_reason_ or "repeat" in model.stop_reason_
-    assert all(alternative.novelty < 0.1 for alternative in model.alternatives_)
 
 
 @pytest.mark.ranks(2)

@@ -1,0 +1,55 @@
+"""The search for a view: what KDAC finds with its defaults, and what it does not make up."""
+
+import numpy as np
+import pytest
+
+from thalweg import Dataset
+from thalweg_clustering import KDAC
+from thalweg_clustering.agreement import normalized_mutual_information as nmi
+from thalweg_clustering.view_search import SEPARATED, chance_without_valley, find_view
+
+pytestmark = pytest.mark.filterwarnings("ignore:labels_ is the labeling")
+
+
+def _design(rows=600, noise=8, seed=0):
+    stream = np.random.default_rng(seed)
+    views = [stream.integers(0, k, rows) for k in (2, 3, 2)]
+    centers = [[[0.0], [7.0]], [[0, 0], [6, 0], [2, 6.5]], [[0.0], [6.0]]]
+    pairs = [(np.array(c), y) for c, y in zip(centers, views, strict=True)]
+    parts = [c[y] + stream.standard_normal((rows, c.shape[1])) for c, y in pairs]
+    points = np.concatenate([*parts, 2.0 * stream.standard_normal((rows, noise))], axis=1)
+    return points * 100.0 ** stream.random(points.shape[1]), views
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_defaults_find_every_view_among_noise_in_any_scales_and_no_further_one(comm):
+    points, views = _design()
+    data = Dataset.from_array(points, None, comm)
+    model = KDAC(n_alternatives=3, random_state=0).fit(data, views[0])
+    found = [data.layout.gather_rows(a.labels) for a in model.alternatives_]
+    best = [max(nmi(labels, view) for view in views[1:]) for labels in found]
+    assert len(best) == 2
+    assert min(best) > 0.9
+    assert "not separated" in model.stop_reason_ or "repeat" in model.stop_reason_
+    np.testing.assert_array_equal(model.predict(data), model.labels_)
+
+
+def test_nothing_is_found_where_rows_have_no_structure_but_that_given():
+    for seed in range(3):
+        given = (stream := np.random.default_rng(seed)).integers(0, 3, 400)
+        mixed = stream.standard_normal((400, 8)) @ stream.standard_normal((8, 8))
+        for points in (mixed, mixed + 20.0 * np.eye(8)[given], stream.standard_t(5, (400, 8))):
+            assert find_view(points, [given]) is None
+            model = KDAC(n_alternatives=2, random_state=0).fit(points, given)
+            assert model.alternatives_[0].objection(0.2)
+
+
+def test_valleys_lie_between_clusters_straight_or_curved_and_not_across_one():
+    stream = np.random.default_rng(0)
+    angle, moon = stream.uniform(0, np.pi, 400), np.arange(400) % 2
+    rows = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    rows = np.where(moon[:, None] == 1, [1.0, 0.5] - rows, rows)
+    rows += 0.05 * stream.standard_normal(rows.shape)
+    assert chance_without_valley(rows, moon) <= SEPARATED
+    assert chance_without_valley(rows, (angle > 1.5).astype(int)) > SEPARATED
+    assert chance_without_valley(np.zeros((20, 2)), np.arange(20) % 2) == 1.0
