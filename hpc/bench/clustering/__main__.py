@@ -21,6 +21,7 @@ from typing import Any
 
 import numba
 from hpc.bench.clustering.descent import measure_descent
+from hpc.bench.clustering.designs import measure_designs
 from hpc.bench.clustering.dimension import measure_dimension
 from hpc.bench.clustering.figures import measure_course, measure_dependence
 from hpc.bench.clustering.grid import measure_tuning
@@ -46,6 +47,7 @@ PARTS = (
     "tuning",
     "held-back",
     "large",
+    "designs",
 )
 #: Of ``--rivals``, which needs the programs that it compares with.
 RIVALS = "rivals"
@@ -78,6 +80,12 @@ def main(argv: list[str]) -> int:
         help="CPU seconds after which no further random start begins (default: 600; quick 4)",
     )
     parser.add_argument("--rows", type=int, help="rows of 'large' (default: 50000; quick 8000)")
+    parser.add_argument(
+        "--unseen", action="store_true", help="designs that no default was tuned on"
+    )
+    parser.add_argument(
+        "--designs", type=int, default=40, help="number of designs, and of null sets"
+    )
     parser.add_argument("--note", help="a sentence for the report, such as what else was running")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args(argv)
@@ -148,6 +156,12 @@ def main(argv: list[str]) -> int:
                     save()
         elif part == "held-back":
             found[part] = {"sets": measure_held_back(folder), "splits": measure_splits()}
+        elif part == "designs":
+            found[part] = []
+            number = options.designs
+            for row in measure_designs(options.unseen, number, number, rows):
+                found[part].append(row)
+                save()
         elif part == RIVALS:
             longest = 10.0 if quick else 60.0
             for measured in measure_rivals(folder, longest, tuple(options.set or ())):
@@ -157,7 +171,7 @@ def main(argv: list[str]) -> int:
         else:
             few = min(rows, 20_000)
             calls: list[tuple[Any, ...]] = [(ranks, folder, rows) for ranks in (1, 2)]
-            calls += [(2, None, few, kind, 20) for kind in ("nystrom", "fourier")]
+            calls += [(2, None, few, "nystrom", 20)]
             calls += [(ranks, None, 20 * rows, "auto", 20) for ranks in (1, 2)]
             found[part] = []
             for call in calls:

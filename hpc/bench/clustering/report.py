@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
+from .designs import designs_section
 from .figures import course_section, dependence_section
 from .grid import tuning_section
 from .pictures import save
@@ -36,6 +37,8 @@ def write_report(found: dict[str, Any], problems: list[Problem], stem: Path) -> 
         text += _held_back(found["held-back"]["sets"]) + _splits(found["held-back"]["splits"])
     if "large" in found:
         text += _large(found["large"])
+    if "designs" in found:
+        text += designs_section(found["designs"])
     if "rivals" in found:
         text += _rivals(found["rivals"])
     text += ["## Machine", ""]
