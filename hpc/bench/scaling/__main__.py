@@ -1,4 +1,4 @@
-"""Count bytes, messages and memory at 1 to 16 ranks; write them beside the theory."""
+"""Count bytes, messages, memory and seconds at 1 to 16 ranks; write them beside the theory."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hpc.bench.scaling.cases import FEW_ROWS, FEWER_RANKS, RANKS, ROWS
-from hpc.bench.scaling.report import COLUMNS, FACTORS, RESULTS, write
+from hpc.bench.scaling.cases import FEW_ROWS, FEWER_RANKS, RANKS, ROWS, TIMED
+from hpc.bench.scaling.report import COLUMNS, FACTORS, RESULTS, TIMES, write
+from hpc.bench.scaling.times import measure
 
 from thalweg.parallel.threads import usable_cores
 
 parser = argparse.ArgumentParser(prog="scripts/bench scaling", description=__doc__)
-parser.add_argument("--part", default="cases", choices=("cases", "factorization", "columns"))
+PARTS = ("cases", "factorization", "columns", "time")
+parser.add_argument("--part", default="cases", choices=PARTS)
 parser.add_argument("--methods", nargs="+", default=[], help="factorizations to measure; all")
 parser.add_argument("--quick", action="store_true", help="the smaller size of each case alone")
 parser.add_argument("--ranks", type=int, nargs="+", default=RANKS, help="numbers of ranks")
-parser.add_argument("--cases", nargs="+", default=list(ROWS), choices=list(ROWS), metavar="CASE")
+parser.add_argument("--cases", nargs="+", default=[], choices=[*ROWS, *TIMED], metavar="CASE")
+parser.add_argument("--rounds", type=int, default=3, help="of part time, of which the best counts")
 parser.add_argument(
     "--rows", type=int, help="of the cases the one of so many rows, or columns, alone"
 )
@@ -42,6 +45,10 @@ if len(usable_cores()) < max(arguments.ranks):  # those that wait let others wor
     environment["OMPI_MCA_mpi_yield_when_idle"] = "1"
     environment["OMPI_MCA_hwloc_base_binding_policy"] = "none"
     environment["PRTE_MCA_hwloc_default_binding_policy"] = "none"
+if arguments.part == "time" and not arguments.report:
+    measure(TIMES, arguments.cases or list(TIMED), arguments.quick, arguments.rounds, environment)
+    write(list(found.values()))
+    sys.exit()
 if arguments.part != "cases" and not arguments.report:
     # Most ranks, where a part is recorded, what tells its entries apart, sizes, other arguments.
     most, file, size_name, sizes, others = 8, FACTORS, "rows", [60_000], arguments.methods
@@ -73,7 +80,7 @@ for line in arguments.merge.read_text().splitlines() if arguments.merge else ():
         found[entry["case"], entry["rows"], entry["ranks"]] = entry
 for ranks in () if arguments.report or arguments.merge else arguments.ranks:
     wanted: list[str] = []
-    for case in arguments.cases:
+    for case in arguments.cases or ROWS:
         for rows in ROWS[case][: 1 if arguments.quick else None]:
             chosen = ranks in FEWER_RANKS.get((case, rows), (ranks,))
             if arguments.rows in (None, rows) and chosen and (ranks <= 8 or rows <= FEW_ROWS):

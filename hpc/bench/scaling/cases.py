@@ -90,7 +90,61 @@ CASES: dict[str, dict[str, Any]] = {
         "stop": {"iterations": 5},
         **_RUN,
     },
+    "t-SNE, timed": {
+        "data": {"name": "blobs", "dimension": 50, "clusters": 40},
+        "objective": {"name": "t-sne", "perplexity": 30},
+        "preconditioner": {"name": "spectral"},
+        "solver": {"name": "lbfgs"},
+        "stop": {"iterations": 60},
+        **_RUN,
+    },
+    "search at a rank, timed": {
+        "data": {"name": "blobs", "dimension": 64, "clusters": 40},
+        "objective": {"name": "near-isometry", "delta": 0.4, "rank": 24},
+        "solver": {"name": "hinge-lbfgs"},
+        "stop": {"iterations": 200},
+        **_RUN,
+    },
+    "KDAC, exact, timed": {
+        "data": {"name": "blobs", "dimension": 20, "clusters": 4},
+        "objective": {"name": "kdac", "clusters": 4, "components": 3},
+        "solver": {"name": "ism"},
+        "stop": {"iterations": 5},
+        **_RUN,
+    },
+    "KDAC, features, timed": {
+        "data": {"name": "blobs", "dimension": 20, "clusters": 4},
+        "objective": {
+            "name": "kdac", "clusters": 4, "components": 3, "approximation": "fourier",
+        },
+        "solver": {"name": "ism"},
+        "stop": {"iterations": 10},
+        **_RUN,
+    },
+    "network, timed": {
+        "data": {"name": "blobs", "dimension": 64, "clusters": 10},
+        "objective": {"name": "mlp", "layers": [64, 256, 256, 10]},
+        "preconditioner": {"name": "identity"},
+        "solver": {"name": "lbfgs"},
+        "stop": {"iterations": 10},
+        **_RUN,
+    },
 }  # fmt: skip
+
+#: Rows of the cases of which seconds are measured, and of their small size.
+TIMED = {
+    "t-SNE, timed": (60_000, 5_000),
+    "Laplacian": (60_000, 5_000),
+    "neighbors": (40_000, 5_000),
+    "secant scan": (30_000, 4_000),
+    "search at a rank, timed": (20_000, 3_000),
+    "KDAC, exact, timed": (8_000, 3_000),
+    "KDAC, features, timed": (100_000, 10_000),
+    "network, timed": (50_000, 5_000),
+}
+
+#: Cases whose work grows as the square of the rows.
+ALL_PAIRS = ("neighbors", "secant scan", "KDAC, exact, timed")
 
 #: Rows of each case.
 ROWS = {

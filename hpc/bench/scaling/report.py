@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hpc.bench.scaling.cases import CASES, FEWER_RANKS, ROWS, configuration
+from hpc.bench.scaling.times import picture, sections
 
 from thalweg.result import Status
 from thalweg.workbench.plan import Plan, plans
@@ -16,6 +17,7 @@ from thalweg.workbench.report import format_table
 RESULTS = Path(__file__).parents[2] / "results"
 FACTORS = RESULTS / "scaling-factorization.json"
 COLUMNS = RESULTS / "scaling-columns.json"
+TIMES = RESULTS / "scaling-time.json"
 
 #: What the theory says of a rank's bytes per iteration, N rows on P ranks.
 THEORY = {
@@ -78,18 +80,21 @@ def write(found: list[dict[str, Any]]) -> None:
     found = sorted(found, key=lambda e: (list(ROWS).index(e["case"]), e["rows"], e["ranks"]))
     RESULTS.joinpath("scaling.json").write_text(json.dumps(found, indent=1) + "\n")
     RESULTS.joinpath("scaling.md").write_text(text(found))
+    if TIMES.exists():
+        picture(json.loads(TIMES.read_text()), RESULTS / "scaling-time.png")
 
 
 def text(found: list[dict[str, Any]]) -> str:
     """The study as Markdown."""
     parts = [
-        "# Scaling: what a rank holds and sends",
+        "# Scaling: what a rank holds and sends, and its seconds",
         "",
         "Memory is what the rank with most holds at its peak, beyond interpreter, libraries and "
         "compiled code, measured after a small run in the same process. Bytes and messages are "
         "those of thalweg's engines on the rank that sends most: in the set-up, with neighbors, "
-        "and per iteration. There are more ranks than cores, so that seconds mean nothing and are "
-        "left out. `planned` is the memory that `thalweg plan` predicts; its figures were fitted "
+        "and per iteration. There are more ranks than cores, so that seconds mean nothing in these "
+        "tables; they have some of their own below. `planned` is the memory that `thalweg plan` "
+        "predicts; its figures were fitted "
         "to other cases than those whose names end in 'held out', which test it.",
         "",
     ]
@@ -105,6 +110,7 @@ def text(found: list[dict[str, Any]]) -> str:
             parts += [f"{_of_run(entry)}\n" for entry in entries if "run" in entry]
         if case in THEORY:
             parts += [f"Theory, per iteration: {THEORY[case]}.", ""]
+    parts += sections(json.loads(TIMES.read_text()), found) if TIMES.exists() else []
     parts += _factorizations()
     parts += _columns()
     parts += _constants(found)
