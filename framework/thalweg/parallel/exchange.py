@@ -50,10 +50,11 @@ class RowPlan:
 
         They may be repeated, in any order, and this rank's own may be among them.
         """
-        rows = np.unique(rows).astype(np.int64)  # sorted as they are given, mostly in 32 bits
-        if rows.size and not 0 <= rows[0] <= rows[-1] < layout.rows:
+        rows = np.asarray(rows)
+        if rows.size and not 0 <= rows.min() <= rows.max() < layout.rows:
             raise ValueError(f"row numbers must lie in 0 to {layout.rows - 1}")
-        return cls(layout, rows[(rows < layout.start) | (rows >= layout.stop)])
+        away = rows[(rows < layout.start) | (rows >= layout.stop)]  # far fewer than all, mostly
+        return cls(layout, np.unique(away).astype(np.int64))
 
     @cached_property
     def owners(self) -> np.ndarray:

@@ -13,6 +13,7 @@ from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.boxes import FINE_TOLERANCE, Boxes
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.grid_curvature import GridCurvature
+from thalweg_embedding.pairs.mesh_loops import add_in_order
 from thalweg_embedding.pairs.pair_sum import PairSum, SecondOrder
 
 #: Dimensions that meshes serve.
@@ -78,7 +79,8 @@ class GridPairs(PairSum):
             return total, gradient_rows[:0]
         mesh, influence = placed.box.mesh, placed.box.influence
         series = (mesh.slope(density, influence, i) for i in range(self.layout.columns))
-        gradient_rows[placed.reached.cells.order] += mesh.at_points(series, placed.reached)
+        cells, slopes_of_mesh = placed.reached.cells, mesh.at_points(series, placed.reached)
+        add_in_order(cells.order, slopes_of_mesh, gradient_rows)
         return total, placed.decomposition.to_rows(gradient_rows)
 
     def _announce(self, reason: str, rows: Array) -> None:

@@ -77,6 +77,7 @@ def first_order_once(points, starts, neighbors, weights, parts, totals, out):
     """
     zero = np.float32(0.0)
     for part in prange(parts.size - 1):
+        value, slope = np.empty(TILE, np.float32), np.empty(TILE, np.float32)
         slope_x, slope_y = np.empty(TILE, np.float32), np.empty(TILE, np.float32)
         if out.size > 0:
             out[part, parts[part] :] = zero
@@ -88,15 +89,18 @@ def first_order_once(points, starts, neighbors, weights, parts, totals, out):
                 for t in range(width):
                     u = x - points[0, neighbors[low + t]]
                     v = y - points[1, neighbors[low + t]]
-                    value, slope, _ = pair(u * u + v * v)
-                    total += weights[low + t] * value
-                    slope *= weights[low + t]
-                    u *= slope
-                    v *= slope
                     slope_x[t] = u
                     slope_y[t] = v
-                    sum_x += u
-                    sum_y += v
+                    value[t], slope[t], _ = pair(u * u + v * v)
+                # Products of two factors in a loop: of three, the compiler chooses the order.
+                for t in range(width):
+                    total += weights[low + t] * value[t]
+                    slope[t] *= weights[low + t]
+                for t in range(width):
+                    slope_x[t] *= slope[t]
+                    slope_y[t] *= slope[t]
+                    sum_x += slope_x[t]
+                    sum_y += slope_y[t]
                 if out.size > 0:
                     for t in range(width):
                         m = neighbors[low + t]

@@ -111,13 +111,22 @@ def test_compiled_code_is_known_by_the_constants_it_was_compiled_with():
 SCRIPT = """
 import hashlib
 
+import numpy
 from thalweg.parallel import MPI, Layout
+from thalweg_embedding import ElasticEmbedding
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.functions import STUDENT
+from thalweg_embedding.pairs.grid_pairs import GridPairs
 
-pairs = AllPairs(Layout(MPI.COMM_SELF, 300, 2), STUDENT)
-x, direction = pairs.layout.random_normal(1), pairs.layout.random_normal(2)
+layout = Layout(MPI.COMM_SELF, 300, 2)
+pairs = AllPairs(layout, STUDENT)
+x, direction = layout.random_normal(1), layout.random_normal(2)
 found = [pairs.second_order(kind, x, direction, 0.0) for kind in (0, 2)]
+for tolerance in (1e-2, 1e-8):  # in single precision and in double
+    total, slopes = GridPairs(layout, STUDENT, tolerance).first_order(30.0 * x, 0.0, True)
+    found += [numpy.array(total), slopes]
+rows = numpy.random.default_rng(0).normal(size=(2000, 12))
+found.append(ElasticEmbedding(max_iter=1, random_state=0).fit_transform(rows))
 print(*(hashlib.sha256(array.tobytes()).hexdigest() for array in found))
 """
 

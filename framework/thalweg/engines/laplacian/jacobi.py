@@ -53,10 +53,11 @@ class JacobiIterations(Method):
         length = np.sqrt(self._sum(np.einsum("ij,ij->j", block, block)))
         running = length > 0.0
         length[~running] = 1.0
-        residual = np.ascontiguousarray(block / length, dtype=self._real)
-        solution = np.zeros_like(residual)
-        search = np.asarray(residual * self._inverse[:, None])
-        Ap = np.empty_like(residual)
+        residual = np.empty(block.shape, self._real)
+        solution, search, Ap = (np.zeros_like(residual) for _ in range(3))
+        for c in range(len(length)):  # NumPy is slow along the short axis of a narrow array
+            residual[:, c] = block[:, c] / length[c]
+            np.multiply(residual[:, c], self._inverse, out=search[:, c])
         partial = np.empty((2, -(-len(residual) // BLOCK), residual.shape[1]))
         goal = self.rtol**2
         rz = self._sum(np.einsum("ij,ij->j", residual, search, dtype=float))
@@ -79,7 +80,10 @@ class JacobiIterations(Method):
             rz = new_rz
             _update_direction(ratio.astype(self._real), residual, self._inverse, search)
             self.iterations += 1
-        return np.asarray(solution * (length / self._scale))
+        found = np.empty(block.shape)
+        for c, factor in enumerate(length / self._scale):
+            np.multiply(solution[:, c], factor, out=found[:, c], dtype=float)
+        return found
 
     def _sum(self, numbers: np.ndarray) -> np.ndarray:
         return np.asarray(sum_over_ranks(self.layout.comm, numbers))
