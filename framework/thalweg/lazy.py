@@ -1,4 +1,4 @@
-"""What is imported at first use: names of packages, and distributions that not everybody needs."""
+"""Names of packages that are imported at first use."""
 
 import ast
 import functools
@@ -8,39 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from thalweg.errors import InputError
-
-__all__ = ["extra", "lazy_names"]
-
-
-def extra(module: str, name: str, purpose: str) -> Any:
-    """The module, which the extra ``name`` of this distribution installs.
-
-    Raises
-    ------
-    InputError
-        It is not installed; the sentence says what for, and how to install it.
-    """
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise InputError(
-            f"{purpose} needs {package}, which is not installed: pip install 'thalweg[{name}]'"
-        ) from error
+__all__ = ["lazy_names"]
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package that imports its names at first use.
 
-    The names are those that it imports under ``if TYPE_CHECKING:``, so that type checkers
-    and the interpreter read the same lines.
-
-    Examples
-    --------
-    >>> __getattr__, __dir__ = lazy_names("thalweg")
-    >>> "minimize" in __dir__()
-    True
+    The names are those that it imports under ``if TYPE_CHECKING:``, which type checkers read.
     """
 
     @functools.cache

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.lazy import extra
+from thalweg.workbench.extras import extra
 from thalweg.workbench.memory import require_memory
 from thalweg.workbench.readers.array_files import choose_keys
 from thalweg.workbench.readers.source import Rows, Source, check_array, refused

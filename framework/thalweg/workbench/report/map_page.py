@@ -14,7 +14,7 @@ import numpy as np
 
 from thalweg.errors import InputError, printable
 from thalweg.files import atomic_write
-from thalweg.lazy import extra
+from thalweg.workbench.extras import extra
 from thalweg.workbench.report.figures import class_colors, class_count
 
 #: Side of a sheet of thumbnails, in pixels, and bytes that those of a page may have unpacked.
