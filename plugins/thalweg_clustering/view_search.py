@@ -17,7 +17,7 @@ import scipy.linalg
 from scipy.special import bdtr, chdtrc
 from scipy.stats import normaltest
 
-from thalweg.parallel import MPI, Layout
+from thalweg.parallel import MPI, Array, Layout
 from thalweg_clustering.kernels import squared_distances
 from thalweg_clustering.kmeans import kmeans
 
@@ -221,12 +221,8 @@ def _covariance(rows: np.ndarray, centers: np.ndarray) -> np.ndarray:
 
 
 def _chance(
-    rows: np.ndarray,
-    labels: np.ndarray,
-    others: np.ndarray,
-    other_labels: np.ndarray,
-    only: int | None = None,
-) -> np.ndarray:
+    rows: Array, labels: np.ndarray, others: Array, of_others: np.ndarray, only: int | None = None
+) -> Array:
     """Probability that there is no valley between two clusters, 0 on the diagonal.
 
     Windows are laid on ``rows``, and counted in ``others``; ``only`` pairs with one cluster.
@@ -239,7 +235,7 @@ def _chance(
         if only in (None, a, b):
             line = lines[:, a] - lines[:, b]
             pair = [rows[labels == c] @ line for c in (b, a)]
-            seen = others[(other_labels == a) | (other_labels == b)] @ line
+            seen = others[(of_others == a) | (of_others == b)] @ line
             chance[a, b] = chance[b, a] = _no_valley(pair, np.sort(seen))
     return chance
 

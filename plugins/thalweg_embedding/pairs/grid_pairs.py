@@ -77,10 +77,9 @@ class GridPairs(PairSum):
             return self._exact.first_order(rows, shift, slopes)
         if not slopes:
             return total, gradient_rows[:0]
-        mesh, influence = placed.box.mesh, placed.box.influence
-        series = (mesh.slope(density, influence, i) for i in range(self.layout.columns))
-        cells, slopes_of_mesh = placed.reached.cells, mesh.at_points(series, placed.reached)
-        add_in_order(cells.order, slopes_of_mesh, gradient_rows)
+        mesh, reached = placed.box.mesh, placed.reached
+        series = (mesh.slope(density, placed.box.influence, i) for i in range(self.layout.columns))
+        add_in_order(reached.cells.order, mesh.at_points(series, reached), gradient_rows)
         return total, placed.decomposition.to_rows(gradient_rows)
 
     def _announce(self, reason: str, rows: Array) -> None:

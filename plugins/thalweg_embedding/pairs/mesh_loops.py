@@ -10,12 +10,8 @@ from numba import prange
 from thalweg.parallel import kernel
 from thalweg_embedding.pairs.functions import FASTMATH, inlined
 
-#: Of loops with products of three factors, or sums: where the compiler may choose the order, it
-#: chooses another one for the process that compiles than for those that load.
+#: Of products of three factors: free to reorder, the compiler does so anew where code is loaded.
 IN_ORDER = set(FASTMATH - {"reassoc"})
-
-#: Sums that run side by side.
-LANES = 8
 
 
 @inlined
@@ -116,8 +112,7 @@ def convolve(density, influence, waves, axis, product):
     """Modes of half the derivative along ``axis`` of the influence's potential."""
     rows = density.shape[0] * density.shape[1]
     for row in prange(rows):
-        a = row // density.shape[1]
-        b = row % density.shape[1]
+        a, b = row // density.shape[1], row % density.shape[1]
         for c in range(density.shape[2]):
             k = a if axis == 0 else (b if axis == 1 else c)
             factor = density.real.dtype.type(0.5 * waves[k]) * influence[a, b, c]
@@ -127,26 +122,12 @@ def convolve(density, influence, waves, axis, product):
 
 @kernel(parallel=True, fastmath=IN_ORDER)
 def energy(density, influence, first, sums):
-    """By rows, the sum over modes of both signs of influence times squared density.
-
-    Summed in lanes, side by side, which the compiler must not reorder.
-    """
-    start = 1 if first == 0 else 0  # the constant mode has one sign
+    """By rows, the sum over modes of both signs of influence times squared density."""
     for row in prange(sums.size):
         a, b = row // density.shape[1], row % density.shape[1]
-        here, weights = density[a, b], influence[a, b]
-        lanes = np.zeros(LANES)
-        whole = start + (here.size - start) // LANES * LANES
-        for low in range(start, whole, LANES):
-            for lane in range(LANES):
-                z = here[low + lane]
-                lanes[lane] += weights[low + lane] * (z.real * z.real + z.imag * z.imag)
         total = 0.0
-        for lane in range(LANES):
-            total += lanes[lane]
-        for c in range(whole, here.size):
-            total += weights[c] * (here[c].real * here[c].real + here[c].imag * here[c].imag)
-        total *= 2.0
-        if start == 1:
-            total += weights[0] * (here[0].real * here[0].real + here[0].imag * here[0].imag)
+        for c in range(density.shape[2]):
+            here = density[a, b, c]
+            power = influence[a, b, c] * (here.real * here.real + here.imag * here.imag)
+            total += power if c + first == 0 else 2.0 * power
         sums[row] = total

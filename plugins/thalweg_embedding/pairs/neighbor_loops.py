@@ -87,10 +87,8 @@ def first_order_once(points, starts, neighbors, weights, parts, totals, out):
             for low in range(starts[n], starts[n + 1], TILE):
                 width = min(TILE, starts[n + 1] - low)
                 for t in range(width):
-                    u = x - points[0, neighbors[low + t]]
-                    v = y - points[1, neighbors[low + t]]
-                    slope_x[t] = u
-                    slope_y[t] = v
+                    slope_x[t] = u = x - points[0, neighbors[low + t]]
+                    slope_y[t] = v = y - points[1, neighbors[low + t]]
                     value[t], slope[t], _ = pair(u * u + v * v)
                 # Products of two factors in a loop: of three, the compiler chooses the order.
                 for t in range(width):

@@ -53,11 +53,10 @@ class JacobiIterations(Method):
         length = np.sqrt(self._sum(np.einsum("ij,ij->j", block, block)))
         running = length > 0.0
         length[~running] = 1.0
-        residual = np.empty(block.shape, self._real)
-        solution, search, Ap = (np.zeros_like(residual) for _ in range(3))
-        for c in range(len(length)):  # NumPy is slow along the short axis of a narrow array
-            residual[:, c] = block[:, c] / length[c]
-            np.multiply(residual[:, c], self._inverse, out=search[:, c])
+        # By columns: NumPy is slow along the short axis of a narrow array.
+        residual = np.column_stack([*map(np.divide, block.T, length)]).astype(self._real)
+        search = np.column_stack([column * self._inverse for column in residual.T])
+        solution, Ap = np.zeros_like(residual), np.empty_like(residual)
         partial = np.empty((2, -(-len(residual) // BLOCK), residual.shape[1]))
         goal = self.rtol**2
         rz = self._sum(np.einsum("ij,ij->j", residual, search, dtype=float))
@@ -80,10 +79,8 @@ class JacobiIterations(Method):
             rz = new_rz
             _update_direction(ratio.astype(self._real), residual, self._inverse, search)
             self.iterations += 1
-        found = np.empty(block.shape)
-        for c, factor in enumerate(length / self._scale):
-            np.multiply(solution[:, c], factor, out=found[:, c], dtype=float)
-        return found
+        factors = zip(solution.T, length / self._scale, strict=True)
+        return np.column_stack([np.multiply(*both, dtype=float) for both in factors])
 
     def _sum(self, numbers: np.ndarray) -> np.ndarray:
         return np.asarray(sum_over_ranks(self.layout.comm, numbers))

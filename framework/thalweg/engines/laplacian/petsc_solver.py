@@ -40,11 +40,7 @@ _HYPRE = {
     "pc_hypre_type": "boomeramg",
     "pc_hypre_boomeramg_coarsen_type": "HMIS",
 }
-_BLOCKS = {
-    "pc_type": "bjacobi",
-    "sub_pc_type": "icc",
-    "sub_pc_factor_mat_ordering_type": "rcm",
-}
+_BLOCKS = {"pc_type": "bjacobi", "sub_pc_type": "icc", "sub_pc_factor_mat_ordering_type": "rcm"}
 
 
 class PetscSolver(Method):

@@ -89,6 +89,31 @@ def _append(row, distance, index, k, scale, pairs, counts, limits, thresholds):
         _shorten(row, k, scale, pairs, counts, limits, thresholds)
 
 
+@kernel(writes=("limits", "thresholds"))
+def bound_limits(tile, top, slack, k, scale, limits, thresholds):
+    """Limits from a tile that has all pairs of the rows from ``top`` among each other.
+
+    ``tile``: half the scaled squared distances, from below by at most ``slack``.
+    """
+    for i in range(tile.shape[0] if tile.shape[0] > k else 0):
+        scores, low, high = tile[i], np.float32(0.0), max(np.float32(0.0), tile[i].max())
+        # With the row itself, at least k + 1 scores are at most `high`: more are left each time.
+        for _ in range(16):
+            middle, count = np.float32(0.5) * (low + high), np.int32(0)
+            for j in range(scores.size):
+                count += np.int32(scores[j] <= middle)
+            if count <= k:
+                low = middle
+            else:
+                high = middle
+                if count <= k + 1 + k // 16:
+                    break
+        row = top + i
+        limit = 2.0 * (high + slack) / (scale * scale) * (1.0 + 2.0**-20)
+        limits[row] = min(limits[row], limit)
+        thresholds[row] = min(thresholds[row], _threshold(limit, scale))
+
+
 @kernel(writes=ALL_LISTS)
 def filter_tile(
     tile, top, left, triangle, k, scale, points, numbers, pairs, counts, limits, thresholds,

@@ -252,11 +252,8 @@ class _Points:
         self.pairs = np.empty((n, capacity, 2))
         self.counts = np.zeros(n, dtype=np.int64)
         self.limits = np.full(n, np.inf if k else -np.inf) if limits is None else limits.copy()
-        self.thresholds = self._scaled(self.limits)
-
-    def _scaled(self, limits: np.ndarray) -> np.ndarray:
-        scaled = 0.5 * limits * self.scale * self.scale
-        return np.asarray(scaled * (1.0 + 2.0**-20) + 2.0**-100, dtype=np.float32)
+        scaled = 0.5 * self.limits * self.scale * self.scale
+        self.thresholds = (scaled * (1.0 + 2.0**-20) + 2.0**-100).astype(np.float32)
 
     @property
     def lists(self) -> tuple[np.ndarray, ...]:
@@ -270,11 +267,7 @@ class _Points:
         factor = _factor(near, sizes)
         tile = factor @ _opposite(factor)
         slack = 4.0 * _error(near.shape[1]) * float(sizes.max())
-        if len(tile) > self.k:  # with the row itself, k + 1 rows are as near as this
-            reach = np.partition(tile, self.k, axis=1)[:, self.k].astype(float)
-            reach = 2.0 * (np.maximum(reach, 0.0) + slack) / self.scale**2 * (1.0 + 2.0**-20)
-            self.limits[group] = np.minimum(self.limits[group], reach)
-            self.thresholds[group] = self._scaled(self.limits[group])
+        kernels.bound_limits(tile, top, slack, self.k, self.scale, self.limits, self.thresholds)
         both = self.exact, self.numbers, *self.lists
         kernels.filter_tile(tile, top, top, True, self.k, self.scale, *both, *both)
 
@@ -290,11 +283,10 @@ class _Points:
     def sorted(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Indices and squared distances, nearest first, of rows that come in this order here."""
         self.shorten()
-        pairs = self.pairs[:, : self.k]
-        nearest = np.lexsort((pairs[:, :, 1], pairs[:, :, 0]), axis=1)
-        result = np.empty_like(pairs)
-        result[order] = np.take_along_axis(pairs, nearest[:, :, None], axis=1)
-        return result[:, :, 1].astype(np.int64), np.ascontiguousarray(result[:, :, 0])
+        pairs = np.ascontiguousarray(self.pairs[:, : self.k])
+        pairs = np.sort(pairs.view(complex)[:, :, 0], axis=1)  # by distance, then by index
+        result = pairs[np.argsort(order)]
+        return result.imag.astype(np.int64), np.ascontiguousarray(result.real)
 
     def _parts(self) -> list[tuple[int, int]]:
         n = len(self.exact)
