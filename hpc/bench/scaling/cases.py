@@ -115,7 +115,7 @@ CASES: dict[str, dict[str, Any]] = {
     "KDAC, features, timed": {
         "data": {"name": "blobs", "dimension": 20, "clusters": 4},
         "objective": {
-            "name": "kdac", "clusters": 4, "components": 3, "approximation": "fourier",
+            "name": "kdac", "clusters": 4, "components": 3, "approximation": "nystrom",
         },
         "solver": {"name": "ism"},
         "stop": {"iterations": 10},
