@@ -95,10 +95,12 @@ class Slope(Objective, HessianProduct):
         super().__init__(comm, Layout(comm, 6, 1))
 
     def value_and_gradient(self, x):
-        return sum_over_ranks(self.comm, float((x**4 / 4 - x).sum())), x**3 - 1.0
+        with np.errstate(all="ignore"):  # trust-krylov's first step may be of any length
+            return sum_over_ranks(self.comm, float((x**4 / 4 - x).sum())), x**3 - 1.0
 
     def hessian_product(self, x, direction):
-        return 3.0 * x**2 * direction
+        with np.errstate(all="ignore"):
+            return 3.0 * x**2 * direction
 
 
 @pytest.mark.ranks(1, 2)
