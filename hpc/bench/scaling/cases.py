@@ -112,24 +112,9 @@ CASES: dict[str, dict[str, Any]] = {
         "stop": {"iterations": 5},
         **_RUN,
     },
-    "KDAC, features, timed": {
-        "data": {"name": "blobs", "dimension": 20, "clusters": 4},
-        "objective": {
-            "name": "kdac", "clusters": 4, "components": 3, "approximation": "nystrom",
-        },
-        "solver": {"name": "ism"},
-        "stop": {"iterations": 10},
-        **_RUN,
-    },
-    "network, timed": {
-        "data": {"name": "blobs", "dimension": 64, "clusters": 10},
-        "objective": {"name": "mlp", "layers": [64, 256, 256, 10]},
-        "preconditioner": {"name": "identity"},
-        "solver": {"name": "lbfgs"},
-        "stop": {"iterations": 10},
-        **_RUN,
-    },
 }  # fmt: skip
+for _case, _timed in (("KDAC", "KDAC, features, timed"), ("network", "network, timed")):
+    CASES[_timed] = {**CASES[_case], "stop": {"iterations": 10}}
 
 #: Rows of the cases of which seconds are measured, and of their small size.
 TIMED = {

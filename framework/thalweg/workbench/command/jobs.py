@@ -134,7 +134,7 @@ def plot_command(argv: list[str]) -> int:
     given = parser.parse_args(argv)
     from thalweg.workbench.run import plot
 
-    return _print_from_root(lambda: [str(path) for path in plot(*vars(given).values())])
+    return _print_from_root(lambda: [*map(str, plot(given.folder, given.html, given.measures))])
 
 
 def cite_command(argv: list[str]) -> int:
