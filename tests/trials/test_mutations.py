@@ -2,255 +2,30 @@
 
 Each case changes one place of a module in a copy of the sources and runs tests until one fails: the
 one that the record says noticed that place before, then the family's on one rank, then the others.
-Places are drawn by a seed; ``THALWEG_MUTATIONS`` says how many of each module.  A change that
-keeps the meaning is listed in :data:`HARMLESS`, with the reason.
+Places and harmless changes are those of ``hpc/trials/mutations.py``.
 """
 
-import ast
 import functools
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
 
-#: Places that are changed in each module.
-PLACES = int(os.environ.get("THALWEG_MUTATIONS", "1"))
+from hpc.trials.mutations import FAMILIES, HARMLESS, Mutation, chosen, places  # noqa: E402
 
 #: Selects the tests on one rank, and those on others.
 RANKS = ("not ranks2 and not ranks3 and not ranks4", "ranks2 or ranks3")
 
 #: What the campaign found the last time.
 RECORD = ROOT / "hpc" / "results" / "trials.json"
-
-#: Folders of numerical code, and the tests that are to notice a change in them.
-FAMILIES = {
-    "framework/thalweg/parallel": ["tests/framework/parallel"],
-    "framework/thalweg/engines": ["tests/framework/engines"],
-    "framework/thalweg/numerics": ["tests/framework/numerics"],
-    "framework/thalweg/interfaces": ["tests/framework/testing", "tests/framework/interfaces"],
-    "plugins/thalweg_descent": ["tests/plugins/descent"],
-    "plugins/thalweg_embedding": ["tests/plugins/embedding"],
-    "plugins/thalweg_clustering": ["tests/plugins/clustering"],
-    "plugins/thalweg_saddlefree": ["tests/plugins/saddlefree"],
-    "plugins/thalweg_isometry": ["tests/plugins/isometry"],
-}
-
-#: Modules without numbers that a user sees: declarations, pictures, predicted memory, libraries
-#: that the tests do without.
-LEFT_OUT = {
-    "__init__", "plugin", "options", "settings", "pictures", "estimate", "memory_estimate",
-    "command", "failures", "traffic", "threads", "kernels", "petsc",
-    "row_files", "identity", "jax_objective", "jax_network", "optax",
-}  # fmt: skip
-
-#: Changes that keep the meaning: file and changed line, with the reason.
-HARMLESS: dict[tuple[str, str], str] = {
-    (
-        "plugins/thalweg_clustering/ism.py",
-        "if shift < 0.002 * float(np.abs(phi).max()):",
-    ): "a shift that small changes the speed of the last steps, not where they lead",
-    (
-        "framework/thalweg/parallel/layout.py",
-        "if not _SAFE < square < 2.0 / _SAFE and not math.isnan(square):",
-    ): "a norm is right on either side of the bound, which is far from where squares overflow",
-    (
-        "framework/thalweg/engines/secants/secant_bounds.py",
-        "product, sweep, exact = 0.018, 0.5, 60.0 + 0.7 * dimension",
-    ): "a measured time, which only says how many directions make the search quickest",
-    (
-        "plugins/thalweg_saddlefree/minibatches.py",
-        "bits = scrambled(scrambled(counters - key) ^ key).view(np.uint8)",
-    ): "another stream of random signs, as good",
-    (
-        "plugins/thalweg_embedding/pairs/grid_pairs.py",
-        "seconds = 2e-09 * EXACT_COST * self.layout.rows * float(self.layout.rows)",
-    ): "a rough time that a note tells",
-    (
-        "plugins/thalweg_embedding/eigenmaps/eigen_solver.py",
-        "top = 4.0 * float(abs(matrix).sum(axis=1).max()) + 1.0",
-    ): "any number above all eigenvalues serves",
-    (
-        "plugins/thalweg_embedding/pairwise_embedding.py",
-        "return x - self.layout.random_normal(0, START_SCALE)",
-    ): "random numbers of the opposite sign, as good",
-    (
-        "plugins/thalweg_clustering/leading_subspace.py",
-        "frame = agreed(layout.comm, frame[:, values > 2e-10 * values[0]])",
-    ): "any share between rounding and the directions that matter serves",
-    (
-        "plugins/thalweg_isometry/cutting_planes.py",
-        "scan += 100_000 * (60.0 - 0.35 * dimension)",
-    ): "a rough time, which only says after how much work on the cuts the others are scanned",
-    (
-        "plugins/thalweg_embedding/pairs/fixed_field.py",
-        "side = 16.0 * self._box.mesh.spacing",
-    ): "wider cells of the points of a field change the order of sums alone",
-    (
-        "plugins/thalweg_embedding/pairs/mesh.py",
-        "first = max(0, math.floor(low * scale - shift - 0.5 * taps) - 1)",
-    ): "a lower first row of the mesh is one too many, which nothing reaches",
-    (
-        "plugins/thalweg_saddlefree/hessian_free.py",
-        "if value < state.value and value <= state.value + 0.02 * length * min(slope, 0.0):",
-    ): "any small share of the predicted decrease serves",
-    (
-        "plugins/thalweg_saddlefree/networks/objective.py",
-        "units = sum(self.network.sizes) - sum(self.network.sizes[1:])",
-    ): "an estimate of memory: what is kept changes no number",
-    (
-        "plugins/thalweg_isometry/hinge.py",
-        "low, high = high, 4.0 * high",
-    ): "an interval that grows faster holds the same root",
-    (
-        "plugins/thalweg_isometry/search_state.py",
-        "left = 3.0 * max(0.0, iterations - at[-1])",
-    ): "a rule of thumb, which only says when an attempt is given up",
-    (
-        "plugins/thalweg_isometry/baselines.py",
-        "weights = np.where(counts, 2.0 / np.where(counts, lengths, 1.0), 0.0)",
-    ): "twice a matrix has the same principal directions",
-    (
-        "plugins/thalweg_isometry/near_isometry.py",
-        "floor = 2e-14 * (sizes[rows, None] + other_sizes)",
-    ): "any length serves that rounding may give to coinciding points",
-}
-
-
-@dataclass(frozen=True)
-class Mutation:
-    """A piece of a source file, and what takes its place."""
-
-    file: str
-    line: int
-    start: int
-    end: int
-    text: str
-    annotates: bool = False
-
-    @property
-    def name(self) -> str:
-        return f"{self.file}:{self.line}:{self.start}"
-
-    def apply(self, source: str) -> str:
-        lines = source.splitlines(keepends=True)
-        line = lines[self.line - 1].encode()
-        changed = line[: self.start] + self.text.encode() + line[self.end :]
-        lines[self.line - 1] = changed.decode()
-        return "".join(lines)
-
-    def changed_line(self) -> str:
-        source = (ROOT / self.file).read_text(encoding="utf-8")
-        return self.apply(source).splitlines()[self.line - 1].strip()
-
-
-def numeric_nodes(tree: ast.AST) -> list[tuple[ast.AST, bool]]:
-    """Nodes inside functions, without messages and arguments, and whether they annotate."""
-    found: list[tuple[ast.AST, bool]] = []
-
-    def visit(node: ast.AST, inside: bool, annotates: bool) -> None:
-        if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.arguments):
-            return
-        if inside:
-            found.append((node, annotates))
-        for name, value in ast.iter_fields(node):
-            for child in value if isinstance(value, list) else [value]:
-                if isinstance(child, ast.AST):
-                    types = annotates or name in ("returns", "annotation")
-                    visit(child, inside or isinstance(node, ast.FunctionDef), types)
-
-    visit(tree, False, False)
-    return found
-
-
-def mutations_of(path: Path) -> list[Mutation]:
-    """All places of a module where a sign, a factor or two indices can be changed."""
-    source = path.read_text(encoding="utf-8")
-    lines = [line.encode() for line in source.splitlines()]
-    file = str(path.relative_to(ROOT))
-    found = []
-
-    def between(left: ast.expr, right: ast.expr, old: bytes, new: str) -> None:
-        if left.end_lineno == right.lineno:
-            start = lines[right.lineno - 1].find(old, left.end_col_offset, right.col_offset)
-            if start >= 0:
-                found.append(Mutation(file, right.lineno, start, start + len(old), new))
-
-    for node, annotates in numeric_nodes(ast.parse(source)):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-            old, new = (b"+", "-") if isinstance(node.op, ast.Add) else (b"-", "+")
-            text = ast.unparse(node)
-            if (
-                not any(
-                    isinstance(n, ast.Constant | ast.List | ast.Tuple | ast.Starred)
-                    and not isinstance(getattr(n, "value", None), float)
-                    for n in (node.left, node.right)
-                )
-                and '"' not in text
-                and "'" not in text
-            ):
-                between(node.left, node.right, old, new)
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
-            for side in (node.left, node.right):
-                if isinstance(side, ast.Constant) and isinstance(side.value, float):
-                    text = f"{2.0 * side.value!r}"
-                    place = (side.lineno, side.col_offset, side.end_col_offset or 0)
-                    found.append(Mutation(file, *place, text))
-        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add | ast.Sub):
-            text = ast.unparse(node.value)
-            if (
-                not isinstance(node.value, ast.Constant | ast.List | ast.Tuple)
-                and "'" not in text
-                and '"' not in text
-            ):
-                old, new = (b"+=", "-=") if isinstance(node.op, ast.Add) else (b"-=", "+=")
-                between(node.target, node.value, old, new)
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            if not isinstance(node.operand, ast.Constant):
-                place = (node.lineno, node.col_offset, node.col_offset + 1)
-                found.append(Mutation(file, *place, "+"))
-        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
-            indices = node.slice.elts
-            if len(indices) == 2 and all(isinstance(index, ast.Name) for index in indices):
-                first, second = indices
-                if first.lineno == second.end_lineno:
-                    text = f"{ast.unparse(second)}, {ast.unparse(first)}"
-                    place = (first.lineno, first.col_offset, second.end_col_offset or 0)
-                    found.append(Mutation(file, *place, text, annotates))
-    return found
-
-
-@functools.cache
-def places() -> dict[str, list[Mutation]]:
-    """All places of each module that is not left out."""
-    found = {}
-    for folder in FAMILIES:
-        top = ROOT / folder
-        for path in [top] if top.is_file() else sorted(top.rglob("*.py")):
-            if path.stem not in LEFT_OUT and (here := mutations_of(path)):
-                found[str(path.relative_to(ROOT))] = here
-    return found
-
-
-def chosen() -> list[Mutation]:
-    """Some places of each module, the same every time; more hold those that fewer do."""
-    cases = []
-    for file, here in places().items():
-        shuffled = random.Random(file).sample(here, len(here))
-        drawn = [mutation for mutation in shuffled if not mutation.annotates][:PLACES]
-        cases += sorted(drawn, key=lambda mutation: (mutation.line, mutation.start))
-    return cases
-
-
-# -- the campaign -------------------------------------------------------------------------------
 
 
 @functools.cache
