@@ -30,7 +30,6 @@ except ImportError:
     collect_ignore = [
         "framework/engines/hessian/test_operators.py",
         "framework/parallel/test_petsc.py",
-        "framework/workbench/run/test_petsc_options.py",
         "plugins/descent/test_external.py",
     ]
 

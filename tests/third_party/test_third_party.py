@@ -161,12 +161,3 @@ def test_a_killed_run_goes_on_to_the_same_bits(python, mpirun, config, tmp_path)
         for folder in (stopped, whole)
     ]
     assert np.array_equal(traces[0], traces[1], equal_nan=True)
-
-
-def test_options_are_checked_like_those_of_the_built_in(python, config, tmp_path):
-    wrong = ["--set", "objective.dimensoin=3"]
-    done = call(python, "run", config, "--out", tmp_path / "run", *wrong)
-    assert done.returncode == 2
-    assert "dimensoin" in done.stderr
-    assert "did you mean 'dimension'" in done.stderr
-    assert not (tmp_path / "run").exists()

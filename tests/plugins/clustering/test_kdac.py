@@ -31,16 +31,6 @@ def test_the_alternative_is_found_and_is_the_same_on_any_ranks(comm, options, vi
     np.testing.assert_array_equal(*labels)
 
 
-def test_stored_and_streamed_kernels_agree(views, make):
-    points, given, _ = views(200)
-    costs = []
-    for stored in (0, 1000):
-        objective = make(MPI.COMM_SELF, points, given, stored_rows=stored, condition=True)
-        result = thalweg.minimize(objective, solver="ism", inner_tolerance=1e-7)
-        costs.append((result.metrics["cost"], result.metrics["condition_10"]["right"]))
-    np.testing.assert_allclose(costs[0], costs[1], rtol=1e-4)
-
-
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize(("sigma", "text"), [(1e-8, "too small"), (1e8, "too large")])
 def test_a_sigma_far_from_the_distances_is_told_as_the_reason(comm, sigma, text, views, make):

@@ -50,18 +50,12 @@ def minimize(objective, solver, **options):
 @pytest.mark.parametrize("problem", ["quadratic", "rosenbrock", "chain"])
 def test_every_step_lowers_the_objective(solver, problem, request):
     objective = request.getfixturevalue(problem)(MPI.COMM_SELF)
-    result = minimize(objective, solver, iterations=300)
+    limit = 2000 if solver in FAST else 300
+    result = minimize(objective, solver, iterations=limit, gradient=1e-6)
     assert np.all(np.diff(result.trace["objective"]) <= 0)
     assert np.all(np.isfinite(result.x))
     assert result.objective < 0.01 * result.trace["objective"][0]
-
-
-@pytest.mark.parametrize("solver", FAST, ids=label)
-@pytest.mark.parametrize("problem", ["quadratic", "rosenbrock", "chain"])
-def test_fast_methods_reach_a_small_gradient(solver, problem, request):
-    objective = request.getfixturevalue(problem)(MPI.COMM_SELF)
-    result = minimize(objective, solver, gradient=1e-6)
-    assert result.status is Status.SMALL_GRADIENT
+    assert solver not in FAST or result.status is Status.SMALL_GRADIENT
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 import thalweg
 from thalweg.data import Dataset
 from thalweg.parallel import MPI
-from thalweg.testing import check_preconditioner, check_resumption, check_same_start
+from thalweg.testing import check_preconditioner, check_resumption
 from thalweg_descent.lbfgs import LBFGS
 from thalweg_embedding import objectives
 from thalweg_embedding.pacmap import pacmap
@@ -24,18 +24,10 @@ BUILDERS = {
     "pacmap": lambda data, comm, perplexity, **options: pacmap(data, comm, **options),
 }
 
-every_objective = pytest.mark.parametrize("name", BUILDERS)
-
 
 def build(name, comm, **options):
     data = Dataset.from_array(load_digits().data[:83], comm=comm)
     return BUILDERS[name](data, comm, perplexity=7.0, **options)
-
-
-@pytest.mark.ranks(1, 2, 3)
-@every_objective
-def test_the_start_does_not_depend_on_the_ranks(comm, name):
-    check_same_start(build(name, comm))
 
 
 @pytest.mark.ranks(1, 2)

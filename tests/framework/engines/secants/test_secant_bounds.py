@@ -3,12 +3,9 @@
 import numpy as np
 import pytest
 
+from thalweg.engines.secants import frame as frames
 from thalweg.engines.secants.frame import PrincipalFrame
-from thalweg.engines.secants.secant_bounds import (
-    Accuracy,
-    image_bounds,
-    split_points,
-)
+from thalweg.engines.secants.secant_bounds import Accuracy, image_bounds, split_points
 from thalweg.engines.secants.secants import SecantSet
 from thalweg.parallel import MPI, Layout
 
@@ -19,8 +16,9 @@ def points():
     return random.standard_normal((150, 70)) * np.exp(-np.arange(70) / 8.0) + 1000.0
 
 
-def frame_of(points):
-    return PrincipalFrame(points, Layout(MPI.COMM_SELF, *points.shape), points[::3])
+def frame_of(points, comm=MPI.COMM_SELF):
+    layout = Layout(comm, *points.shape)
+    return PrincipalFrame(layout.local(points).copy(), layout, points[::7])
 
 
 @pytest.mark.parametrize(("n_leading", "n_further"), [(1, 0), (8, 0), (40, 0), (70, 0), (3, 9)])
@@ -112,3 +110,31 @@ def test_a_unit_of_length_changes_nothing(exponent):
     scaled = SecantSet(np.ldexp(points, exponent), layout).scan(components)
     assert (plain.delta, plain.pair) == (scaled.delta, scaled.pair)
     assert plain.n_coincident == scaled.n_coincident == 0
+
+
+def cloud():
+    random = np.random.default_rng(2)
+    return random.standard_normal((500, 6)) * np.linspace(3.0, 0.5, 6) + 5.0
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_directions_are_the_eigenvectors_of_the_scatter(comm):
+    points = cloud()
+    found = frame_of(points, comm)
+    centered = points - points.mean(axis=0)
+    values = np.linalg.eigvalsh(centered.T @ centered)[::-1]
+    np.testing.assert_allclose(found.mean, points.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(found.variances, values, rtol=1e-5)
+    np.testing.assert_allclose(found.directions @ found.directions.T, np.eye(6), atol=1e-12)
+    turned = centered @ found.directions.T
+    np.testing.assert_allclose((turned**2).sum(axis=0), values, rtol=1e-5)
+
+
+def test_directions_of_many_coordinates_are_those_of_the_sample_about_the_mean(monkeypatch):
+    monkeypatch.setattr(frames, "LARGE_DIMENSION", 4)
+    points = cloud()
+    found = frame_of(points)
+    sample = points[::7] - found.mean
+    values, vectors = np.linalg.eigh(sample.T @ sample)
+    np.testing.assert_allclose(found.variances, values[::-1] * 500 / len(sample), rtol=1e-9)
+    np.testing.assert_allclose(abs(found.directions @ vectors[:, ::-1]), np.eye(6), atol=1e-9)

@@ -104,9 +104,8 @@ def test_options_of_petsc_count_where_the_command_needs_none(shell):
     assert "PETSc Performance Summary" in shell("thalweg run c.toml -- -log_view").stdout
 
 
-@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
-def test_a_run_needs_no_streams(shell, tmp_path, closed):
-    done = shell(f"thalweg run c.toml --out out {closed}")
+def test_a_run_needs_no_streams(shell, tmp_path):
+    done = shell("thalweg run c.toml --out out <&- >&- 2>&-")
     assert done.returncode == 0
     assert np.load(tmp_path / "out" / "solution.npy").shape == (2, 1)
 

@@ -1,6 +1,7 @@
-"""The page of the papers' claims is what the records give, and the tests it names exist."""
+"""Pages are what the records give: the papers' claims and their tests, the README, the machine."""
 
 import ast
+import platform
 import sys
 from pathlib import Path
 
@@ -8,33 +9,24 @@ import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent
+sys.path.insert(0, str(ROOT))
+
+from hpc.bench.papers import __main__ as command  # noqa: E402
+from hpc.bench.papers import claims, page  # noqa: E402
+from hpc.bench.readme import with_results  # noqa: E402
+from hpc.machine import describe_machine  # noqa: E402
+
+RECORDS = command.records()
+DOCUMENTS = page.documents(RECORDS)
 
 
-@pytest.fixture(scope="module")
-def papers():
-    """The modules, the documents and the records."""
-    sys.path.insert(0, str(ROOT))
-    try:
-        from hpc.bench.papers import __main__ as command
-        from hpc.bench.papers import claims, page
-
-        records = command.records()
-        yield claims, page, page.documents(records), records
-    finally:
-        sys.path.remove(str(ROOT))
-        for name in [name for name in sys.modules if name.split(".")[0] == "hpc"]:
-            del sys.modules[name]
-
-
-def test_writing_the_page_again_changes_nothing(papers):
-    _, page, _, records = papers
+def test_writing_the_page_again_changes_nothing():
     written = (ROOT / "hpc" / "results" / "papers.md").read_text(encoding="utf-8")
-    assert page.page(records) == written, "run scripts/bench papers"
+    assert page.page(RECORDS) == written, "run scripts/bench papers"
 
 
-def test_every_test_that_the_page_names_exists(papers):
-    _, _, documents, _ = papers
-    named = {name for document in documents for row in document.theory for name in row.tests}
+def test_every_test_that_the_page_names_exists():
+    named = {name for document in DOCUMENTS for row in document.theory for name in row.tests}
     functions = {}
     for file in {name.partition("::")[0] for name in named}:
         tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
@@ -43,9 +35,8 @@ def test_every_test_that_the_page_names_exists(papers):
     assert not missing
 
 
-def test_every_published_cell_has_a_row(papers):
-    _, page, documents, _ = papers
-    places = [claim.place for document in documents for claim in page.claims_of(document)]
+def test_every_published_cell_has_a_row():
+    places = [claim.place for document in DOCUMENTS for claim in page.claims_of(document)]
     assert len(places) == len(set(places))
     for table, cells in (("Table 7.1,", 6 * 3), ("Table 7.2,", 27), ("Table 7.3, δ", 6)):
         assert sum(place.startswith(table) for place in places) >= cells
@@ -60,9 +51,8 @@ def test_every_published_cell_has_a_row(papers):
                 )
 
 
-def test_every_claim_that_fails_has_a_reason(papers):
-    claims, page, documents, _ = papers
-    for document in documents:
+def test_every_claim_that_fails_has_a_reason():
+    for document in DOCUMENTS:
         for claim in page.claims_of(document):
             if claim.verdict in (claims.NOT, claims.NO_DATA, claims.CUT):
                 assert claim.why, claim.place
@@ -80,5 +70,26 @@ def test_every_claim_that_fails_has_a_reason(papers):
         (0.3, "0.4", {"lower": False, "deviation": 0.4, "starts": 3}, "reproduced"),
     ],
 )
-def test_verdicts_follow_from_figures(papers, ours, published, settings, verdict):
-    assert papers[0].compared(ours, published, **settings).startswith(verdict)
+def test_verdicts_follow_from_figures(ours, published, settings, verdict):
+    assert claims.compared(ours, published, **settings).startswith(verdict)
+
+
+def test_writing_the_results_of_the_readme_again_changes_nothing():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert with_results(readme) == readme, "run scripts/bench --readme"
+
+
+def test_a_readme_without_results_is_refused():
+    with pytest.raises(ValueError, match="README"):
+        with_results("no results")
+
+
+@pytest.mark.petsc
+def test_the_machine_is_described_without_names_or_paths():
+    found = describe_machine()
+    assert found["cores"] >= 1
+    assert found["memory"] > 0
+    assert {"python", "petsc", "mpi", "numpy", "thalweg"} <= set(found["versions"])
+    text = repr(found)
+    assert "/" not in found["processor"]
+    assert platform.node() not in text
