@@ -140,13 +140,13 @@ def autoencoder(comm):
         HessianFree(curvature_rows=60, steps=20),
     ],
 )
-def test_twenty_iterates_agree_with_those_of_one_rank(comm, solver):
+def test_ten_iterates_agree_with_those_of_one_rank(comm, solver):
     points = []
     for here in (comm, MPI.COMM_SELF):
         objective = autoencoder(here)
         state = solver.init(objective, objective.initial_point(0))
         path = []
-        for _ in range(20):
+        for _ in range(10):
             state = solver.step(state)
             path.append(state.x)
         points.append(np.array(path))

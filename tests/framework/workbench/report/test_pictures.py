@@ -36,8 +36,7 @@ def trace(values, seconds=1.0):
     return made
 
 
-@pytest.mark.parametrize("columns", [1, 2, 3, 5])
-@pytest.mark.parametrize("labeled", [False, True])
+@pytest.mark.parametrize(("columns", "labeled"), [(1, True), (2, False), (3, True), (5, False)])
 def test_an_embedding_of_any_dimension_is_drawn(tmp_path, columns, labeled):
     labels = np.arange(50) % 3 if labeled else None
     draw_embedding(tmp_path / "map.png", points(50, columns), labels, title="50 points")

@@ -23,10 +23,7 @@ def stored(tmp_path, **options):
     return points, {**CONFIG, "data": data}
 
 
-@pytest.mark.parametrize(
-    ("command", "scale"),
-    [(thalweg.run, "none"), (thalweg.run, "standard"), (compare, "standard")],
-)
+@pytest.mark.parametrize(("command", "scale"), [(thalweg.run, "none"), (compare, "standard")])
 def test_a_run_is_not_drawn_with_other_data_than_its_own(tmp_path, command, scale):
     points, config = stored(tmp_path, scale=scale)
     if command is compare:
