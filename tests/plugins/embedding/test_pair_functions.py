@@ -115,7 +115,7 @@ import numpy
 import scipy.sparse
 from thalweg.parallel import MPI, Layout
 from thalweg_embedding.pairs.all_pairs import AllPairs
-from thalweg_embedding.pairs.functions import LOGARITHM, STUDENT
+from thalweg_embedding.pairs.functions import DISTANCE, STUDENT
 from thalweg_embedding.pairs.grid_pairs import GridPairs
 from thalweg_embedding.pairs.neighbor_pairs import NeighborPairs
 
@@ -127,10 +127,8 @@ for tolerance in (1e-2, 1e-8):  # in single precision and in double
     total, slopes = GridPairs(layout, STUDENT, tolerance).first_order(30.0 * x, 0.0, True)
     found += [numpy.array(total), slopes]
 graph = scipy.sparse.random(300, 300, 0.1, random_state=0, format="csr")
-for single in (True, False):
-    edges = NeighborPairs(layout, LOGARITHM, (graph + graph.T).tocsr(), single=single)
-    total, slopes = edges.first_order(x, 0.0, True)
-    found += [numpy.array(total), slopes]
+edges = NeighborPairs(layout, DISTANCE, (graph + graph.T).tocsr(), single=True)
+found.append(edges.first_order(x, 0.0, True)[1])
 print(*(hashlib.sha256(array.tobytes()).hexdigest() for array in found))
 """
 
