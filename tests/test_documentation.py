@@ -284,5 +284,7 @@ def test_the_guide_of_a_plugin_is_whole(package):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_guide_of_an_engine_names_what_it_offers(engine):
     text = (CORE / engine / "README.md").read_text(encoding="utf-8")
-    names = importlib.import_module(f"thalweg.{engine}").__all__
-    assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
+    room = importlib.import_module(f"thalweg.{engine}")
+    options = [f"`{option.name}`" for option in getattr(room, "STOP_OPTIONS", ())]
+    names = [*room.__all__, *options]
+    assert [name for name in names if not re.search(rf"(?<!\w){name}(?!\w)", text)] == []
