@@ -69,10 +69,12 @@ class Spec:
     #: The distribution that provides it; set by the manager.
     provider: Provider | None = field(default=None, init=False, compare=False, repr=False)
 
-    kind: ClassVar[str] = "plugin"
-
-    #: Name of the hook that returns a list of these.
+    #: Its word in messages, and the name of the hook that returns a list of these.
+    kind: ClassVar[str]
     hook: ClassVar[str]
+
+    def __init_subclass__(cls, kind: str, hook: str) -> None:
+        cls.kind, cls.hook = kind, hook
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -81,14 +83,14 @@ class Spec:
             raise TypeError(f"the summary of {self.owner} must be a string, not {self.summary!r}")
         if printable(self.name + self.summary) != self.name + self.summary:
             raise TypeError(f"{self.owner} has control characters in its name or summary")
-        wanted, held = "'package.module:attribute'", self.load
-        if not isinstance(held, str) or not _CODE.fullmatch(held):
-            raise TypeError(f"'load' of {self.owner} must be {wanted}, not {held!r}")
+        expected, value = "'package.module:attribute'", self.load
+        if not isinstance(value, str) or not _CODE.fullmatch(value):
+            raise TypeError(f"'load' of {self.owner} must be {expected}, not {value!r}")
         for name, kind in (("options", Option), ("aliases", str)):
-            held, wanted = getattr(self, name), f"a tuple of {kind.__name__}"
-            fits = isinstance(held, tuple) and all(isinstance(entry, kind) for entry in held)
-            if held is not None and not fits:
-                raise TypeError(f"'{name}' of {self.owner} must be {wanted}, not {held!r}")
+            value, expected = getattr(self, name), f"a tuple of {kind.__name__}"
+            fits = isinstance(value, tuple) and all(isinstance(entry, kind) for entry in value)
+            if value is not None and not fits:
+                raise TypeError(f"'{name}' of {self.owner} must be {expected}, not {value!r}")
 
     @property
     def owner(self) -> str:
@@ -148,7 +150,7 @@ class Spec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectiveSpec(Spec):
+class ObjectiveSpec(Spec, kind="objective", hook="thalweg_objectives"):
     """An objective; its code is called as ``build(dataset, comm, **options) -> Objective``.
 
     Attributes
@@ -165,8 +167,6 @@ class ObjectiveSpec(Spec):
         ``estimate(problem) -> list[PhaseEstimate]``; empty where there is none.
     """
 
-    kind: ClassVar[str] = "objective"
-    hook: ClassVar[str] = "thalweg_objectives"
     data: str = "required"
     solver: str = "lbfgs"
     preconditioner: str = "identity"
@@ -182,34 +182,25 @@ class ObjectiveSpec(Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PreconditionerSpec(Spec):
+class PreconditionerSpec(Spec, kind="preconditioner", hook="thalweg_preconditioners"):
     """A preconditioner; its code is called as ``build(**options) -> Preconditioner``."""
-
-    kind: ClassVar[str] = "preconditioner"
-    hook: ClassVar[str] = "thalweg_preconditioners"
 
 
 @dataclass(frozen=True, kw_only=True)
-class SolverSpec(Spec):
+class SolverSpec(Spec, kind="solver", hook="thalweg_solvers"):
     """A solver; its code is called as ``build(**options) -> Solver``.
 
     A solver with ``preconditioned = True`` is also given ``preconditioner=``.
     """
 
-    kind: ClassVar[str] = "solver"
-    hook: ClassVar[str] = "thalweg_solvers"
-
 
 @dataclass(frozen=True, kw_only=True)
-class DataSpec(Spec):
+class DataSpec(Spec, kind="data set", hook="thalweg_data"):
     """A named data set; its code is called as ``load(comm, **options) -> Dataset``."""
 
-    kind: ClassVar[str] = "data set"
-    hook: ClassVar[str] = "thalweg_data"
-
 
 @dataclass(frozen=True, kw_only=True)
-class FormatSpec(Spec):
+class FormatSpec(Spec, kind="format", hook="thalweg_formats"):
     """A file format of data; its code is called on rank 0 as ``read(path, options) -> Source``.
 
     ``options`` has the options of the section ``[data]``, those of the format included.
@@ -220,8 +211,6 @@ class FormatSpec(Spec):
         Regular expression that the lower-case file name ends with, such as ``r"\\.mtx"``.
     """
 
-    kind: ClassVar[str] = "format"
-    hook: ClassVar[str] = "thalweg_formats"
     pattern: str
 
     def __post_init__(self) -> None:
@@ -233,7 +222,7 @@ class FormatSpec(Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetricSpec(Spec):
+class MetricSpec(Spec, kind="metric", hook="thalweg_metrics"):
     """A metric of a final solution.
 
     Its code is called, on all ranks, as ``measure(solution, dataset, comm) -> dict``
@@ -241,16 +230,10 @@ class MetricSpec(Spec):
     no meaning.
     """
 
-    kind: ClassVar[str] = "metric"
-    hook: ClassVar[str] = "thalweg_metrics"
-
 
 @dataclass(frozen=True, kw_only=True)
-class CommandSpec(Spec):
+class CommandSpec(Spec, kind="command", hook="thalweg_commands"):
     """A subcommand of ``thalweg``; its code is called as ``main(argv) -> int``."""
-
-    kind: ClassVar[str] = "command"
-    hook: ClassVar[str] = "thalweg_commands"
 
 
 #: All kinds of plugins.

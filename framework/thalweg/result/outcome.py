@@ -1,6 +1,5 @@
 """The frozen result of a run."""
 
-import html
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -94,25 +93,14 @@ class Result:
         return f"{self.status.value}; {state}"
 
     def __repr__(self) -> str:
-        return "\n".join(f"{name:9} {text}" for name, text in self._summary().items())
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        rows = (
-            f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>"
-            for name, text in self._summary().items()
-        )
-        return f"<table>{''.join(rows)}</table>"
-
-    def _summary(self) -> dict[str, str]:
         rows = self.layout.rows if self.layout else len(self.x)
-        return {
-            "result": self.message,
-            "objective": f"{self.objective:.6g}",
-            "work": f"{self.iterations} iterations, {self.evaluations} evaluations, "
-            f"{self.seconds.get('total', 0.0):.3g} s",
-            "x": f"{rows:,} x {self.x.shape[1]}; also metrics, notes, trace, citation",
-        }
+        return (
+            f"result    {self.message}\n"
+            f"objective {self.objective:.6g}\n"
+            f"work      {self.iterations} iterations, {self.evaluations} evaluations, "
+            f"{self.seconds.get('total', 0.0):.3g} s\n"
+            f"x         {rows:,} x {self.x.shape[1]}; also metrics, notes, trace, citation"
+        )
 
     def warn_unless_converged(self) -> None:
         """Give scikit-learn's ConvergenceWarning where a limit or a failure ended the run.

@@ -23,11 +23,15 @@ from thalweg.testing.derivatives import (
     check_hessian_diagonal,
     check_hessian_product,
 )
-from thalweg.testing.preconditioners import check_preconditioner
+from thalweg.testing.parts import (
+    check_preconditioner,
+    check_resumption,
+    check_same_start,
+    check_solver,
+)
 from thalweg.testing.probes import applied, check_symmetric, random_direction
 from thalweg.testing.ranks import check_ranks
 from thalweg.testing.reference import SpringProblem
-from thalweg.testing.solvers import check_resumption, check_same_start, check_solver
 
 __all__ = [
     "SpringProblem", "applied", "check_attractive_weights", "check_capabilities",

@@ -60,9 +60,9 @@ def check_attractive_weights(objective: Objective, x: Array) -> None:
     assert isinstance(objective, AttractiveLaplacian)
     weights = objective.attractive_weights(x)
     layout = objective.layout
-    wanted = (layout.local_rows, layout.rows)
-    assert weights.shape == wanted, (
-        f"the attractive weights have shape {weights.shape}, not {wanted}: this rank's rows, all "
+    shape = (layout.local_rows, layout.rows)
+    assert weights.shape == shape, (
+        f"the attractive weights have shape {weights.shape}, not {shape}: this rank's rows, all "
         f"columns"
     )
     dense = np.asarray(weights) if isinstance(weights, np.ndarray) else weights.toarray()

@@ -59,10 +59,10 @@ def check_gradient(
     )
     size = layout.norm(gradient)
     assert np.isfinite(size), "the gradient has entries that are not finite"
-    kept = gradient.copy()
+    before_next = gradient.copy()
     probes = [random_direction(objective, seed + number) for number in range(3)]
     objective.value_and_gradient(x + 0.01 * probes[0])
-    assert same_bits(comm, gradient, kept), (
+    assert same_bits(comm, gradient, before_next), (
         "value_and_gradient changes the gradient that it returned before: return a new array"
     )
     if size > 0:
@@ -80,11 +80,11 @@ def check_hessian_product(objective: Objective, x: Array, *, tolerance: float = 
     for seed in range(2):
         direction = tangent(objective, x, random_direction(objective, seed))
         product = objective.hessian_product(x, direction)
-        wanted = norm(product)
+        size = norm(product)
         tried = []
         for step in step_sizes(objective.layout, x):
             difference, height = _gradient_difference(objective, x, step, direction)
-            scale = max(wanted, norm(difference), 1e-300)
+            scale = max(size, norm(difference), 1e-300)
             tried.append(norm(difference - product) / scale)
             if tried[-1] <= tolerance + _ROUNDING * height / step / scale:
                 break
@@ -121,18 +121,18 @@ def check_hessian_diagonal(objective: Objective, x: Array, *, tolerance: float =
         unit = np.zeros(layout.shape)
         if 0 <= index - first < unit.size:
             unit.flat[index - first] = 1.0
-        wanted = layout.dot(diagonal, unit)
+        entry = layout.dot(diagonal, unit)
         tried = []
         for step in step_sizes(layout, x):
             difference, height = _gradient_difference(objective, x, step, unit)
-            found = layout.dot(difference, unit)
-            tried.append((abs(found - wanted), found))
-            scale = max(abs(wanted), 1e-3 * largest)
+            difference_entry = layout.dot(difference, unit)
+            tried.append((abs(difference_entry - entry), difference_entry))
+            scale = max(abs(entry), 1e-3 * largest)
             if tried[-1][0] <= tolerance * scale + _ROUNDING * height / step:
                 break
         else:
             raise AssertionError(
-                f"entry {index} of the Hessian diagonal is {wanted:.8g}, central differences of "
+                f"entry {index} of the Hessian diagonal is {entry:.8g}, central differences of "
                 f"the gradient give {min(tried)[1]:.8g}"
             )
 
@@ -150,25 +150,25 @@ def _check_along(
         return float(objective.value(moved(objective, x, step, direction)))
 
     layout, direction = objective.layout, tangent(objective, x, direction)
-    wanted = layout.dot(gradient, direction)
+    slope = layout.dot(gradient, direction)
     # Along a random direction the derivative is about as large as the gradient.
-    scale = max(abs(wanted), layout.norm(gradient) * 1e-3)
+    scale = max(abs(slope), layout.norm(gradient) * 1e-3)
     tried = []
     for step in step_sizes(layout, x):
         # Fourth order: (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h.
         near = function(step) - function(-step)
         far = function(2 * step) - function(-2 * step)
-        found = (8 * near - far) / (12 * step)
-        if not np.isfinite(found):
+        difference = (8 * near - far) / (12 * step)
+        if not np.isfinite(difference):
             continue
-        error, size = abs(found - wanted), max(scale, abs(found))
+        error, size = abs(difference - slope), max(scale, abs(difference))
         if error <= tolerance * size + _ROUNDING * abs(value) / step:
             return
-        tried.append((error / max(size, 1e-300), found))
+        tried.append((error / max(size, 1e-300), difference))
     assert tried, "the value is not finite next to the point checked, at any step"
-    error, found = min(tried)
+    error, difference = min(tried)
     raise AssertionError(
-        f"the derivative {where} is {wanted:.10g} by the gradient and {found:.10g} by central "
+        f"the derivative {where} is {slope:.10g} by the gradient and {difference:.10g} by central "
         f"differences of the value: {error:.1e} relative, more than {tolerance:.0e}"
     )
 

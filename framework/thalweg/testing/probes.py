@@ -82,9 +82,9 @@ def step_sizes(layout: Layout, x: Array) -> list[float]:
 
 def everywhere(objective: Objective, number: float) -> None:
     """Assert that a number is the same on every rank.  Collective."""
-    found = objective.comm.allgather(float(number))
-    different = [rank for rank, other in enumerate(found) if repr(other) != repr(found[0])]
+    every = objective.comm.allgather(float(number))
+    different = [rank for rank, other in enumerate(every) if repr(other) != repr(every[0])]
     assert not different, (
-        f"the value must be the same number on every rank, but rank 0 has {found[0]!r} and rank "
-        f"{different[0]} has {found[different[0]]!r}: sum over the ranks with sum_over_ranks"
+        f"the value must be the same number on every rank, but rank 0 has {every[0]!r} and rank "
+        f"{different[0]} has {every[different[0]]!r}: sum over the ranks with sum_over_ranks"
     )

@@ -39,12 +39,12 @@ def check_ranks(
         f"with Layout.random_normal"
     )
     value, gradient = shared.value_and_gradient(x)
-    reference, wanted = alone.value_and_gradient(y)
+    reference, slopes = alone.value_and_gradient(y)
     gap = abs(value - reference) / max(abs(reference), 1e-300)
     assert gap <= tolerance, (
         f"the value is {value!r} on {ranks} and {reference!r} on one: {gap:.1e} relative"
     )
-    gap = _relative(shared.layout.gather_rows(gradient), wanted)
+    gap = _relative(shared.layout.gather_rows(gradient), slopes)
     assert gap <= tolerance, (
         f"the gradient on {ranks} differs from that on one by {gap:.1e} relative"
     )

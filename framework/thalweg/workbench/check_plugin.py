@@ -33,10 +33,9 @@ from thalweg.plugins.manager import GROUP
 from thalweg.plugins.specs import KINDS
 from thalweg.testing.capabilities import check_capabilities
 from thalweg.testing.derivatives import check_gradient
-from thalweg.testing.preconditioners import check_preconditioner
+from thalweg.testing.parts import check_preconditioner, check_same_start, check_solver
 from thalweg.testing.ranks import check_ranks
 from thalweg.testing.reference import SpringProblem
-from thalweg.testing.solvers import check_same_start, check_solver
 from thalweg.workbench.readers import load_data
 from thalweg.workbench.run.directory import as_json
 
@@ -140,8 +139,8 @@ class _Suite:
 
         def build() -> Any:
             part = _build(spec)
-            found = type(part).__name__
-            assert isinstance(part, kind), f"it builds a {found}, not a {kind.__name__}"
+            kind_built = type(part).__name__
+            assert isinstance(part, kind), f"it builds a {kind_built}, not a {kind.__name__}"
             return part
 
         def check() -> str:

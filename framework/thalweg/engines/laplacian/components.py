@@ -7,7 +7,7 @@ from scipy.sparse.csgraph import connected_components
 from thalweg.engines.laplacian.contract import MatrixRows
 from thalweg.parallel import Layout, RowExchange, RowPlan, any_over_ranks, rows_at, sum_large
 
-#: Entries of a dense block that are turned into edges at once.
+#: Entries of a dense block that are turned into edges at once: their places take 64 MiB.
 _ENTRIES = 2**22
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 from numba import prange
 
-from thalweg.engines.laplacian.method import Method
+from thalweg.engines.laplacian.contract import Method
 from thalweg.errors import NumericalError
 from thalweg.parallel import Layout, RowExchange, RowPlan, kernel, max_over_ranks, sum_over_ranks
 

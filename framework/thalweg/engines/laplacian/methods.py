@@ -11,8 +11,8 @@ import scipy.linalg
 import scipy.sparse
 import scipy.sparse.linalg
 
+from thalweg.engines.laplacian.contract import Method, System
 from thalweg.engines.laplacian.jacobi import JacobiIterations
-from thalweg.engines.laplacian.method import Method, System
 from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import MPI, raise_on_all_ranks
 from thalweg.parallel.layout import MPI_COUNT, Layout

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.engines.laplacian.contract import MatrixRows
-from thalweg.engines.laplacian.method import Method, System
+from thalweg.engines.laplacian.contract import MatrixRows, Method, System
 from thalweg.engines.laplacian.methods import available
 from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import Layout, PETSc, raise_on_all_ranks
@@ -71,8 +70,8 @@ class PetscSolver(Method):
             defaults.update({f"sub_{k}": v for k, v in factor.items() if k.startswith("pc_")})
             if not layout.local_rows:  # CHOLMOD factors no empty block
                 defaults["sub_pc_type"] = "none"
-        given = user_options()
-        defaults.update(given)
+        options_of_user = user_options()
+        defaults.update(options_of_user)
         self.ksp = self._own(PETSc.KSP().create(layout.comm))
         self.ksp.setOptionsPrefix(prefix)
         self.ksp.setOperators(self.matrix)
@@ -96,7 +95,7 @@ class PetscSolver(Method):
                 ) from error
             if not self.direct:
                 self.ksp.setUpOnBlocks()
-            for name in given:
+            for name in options_of_user:
                 if not unused_options([prefix + name]):
                     PETSc.Options().getString(USER_PREFIX + name)  # which counts as a use
         if self.direct:

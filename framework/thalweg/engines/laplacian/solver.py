@@ -4,8 +4,7 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.engines.laplacian.components import MeanRemoval, component_labels
-from thalweg.engines.laplacian.contract import MatrixRows
-from thalweg.engines.laplacian.method import System
+from thalweg.engines.laplacian.contract import MatrixRows, System
 from thalweg.engines.laplacian.methods import (
     METHODS,
     available,
@@ -27,8 +26,9 @@ _SLACK = 1e-9
 # in two thirds as many, and either way they cost less than the entries that a factor adds.
 _DOMINANCE, _EXCEPTIONS = 0.05, 0.01
 
-# What "auto" goes by otherwise: rows up to which a dense factor on one rank is quickest, or
-# bearable; rows up to which any sparse factor is; density and rows of graphs with little fill.
+# What "auto" goes by otherwise, by times of one machine: rows up to which a dense factor on one
+# rank is quickest, or bearable; rows up to which any sparse factor is; density and rows of graphs
+# with little fill.
 _TINY, _DENSE_ROWS = 500, 6000
 _ANY_FILL_ROWS = 10_000
 _LIGHT_ROW, _LIGHT_ROWS = 20, 200_000
