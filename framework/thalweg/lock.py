@@ -55,9 +55,9 @@ class FolderLock:
         def refused() -> bool:
             nonlocal empty
             with suppress(FileNotFoundError):
-                found = self.file.stat()
-                stamps.add(found.st_mtime_ns)
-                empty = found.st_size == 0 and time.monotonic() - began > BEAT
+                facts = self.file.stat()
+                stamps.add(facts.st_mtime_ns)
+                empty = facts.st_size == 0 and time.monotonic() - began > BEAT
             return empty or len(stamps) > 1
 
         try:

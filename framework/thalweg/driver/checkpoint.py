@@ -26,6 +26,7 @@ from thalweg.interfaces import Objective
 from thalweg.parallel import on_root, raise_on_all_ranks
 from thalweg.parallel.identity import DATA
 
+#: Number of what a version holds, another where an older program would read it wrongly.
 FORMAT = 6
 
 #: Name of a version's folder, and of one that is being written.
@@ -164,8 +165,8 @@ class Checkpoints:
         """Folders with a version's name, the oldest first."""
         if not self.folder.is_dir():
             return []
-        found = [path for path in self.folder.iterdir() if VERSION.fullmatch(path.name)]
-        return sorted(found, key=lambda path: [int(part) for part in path.name.split("-")])
+        versions = [path for path in self.folder.iterdir() if VERSION.fullmatch(path.name)]
+        return sorted(versions, key=lambda path: [int(part) for part in path.name.split("-")])
 
     def _advice(self, damaged: str) -> str:
         """Advice on continuing from an older version, where there is one."""

@@ -281,9 +281,9 @@ class ContentReader:
             same = len(counts) == comm.size
             layout = Layout(comm, len(whole), local_rows=counts[comm.rank] if same else None)
         rows = np.array(layout.local(whole))
-        found = layout.digest(rows)
+        actual = layout.digest(rows)
         with raise_on_all_ranks(comm):
-            if found != digest:
+            if actual != digest:
                 raise self._damaged(f"{file} does not match its digest")
         return rows
 

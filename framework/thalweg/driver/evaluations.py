@@ -76,8 +76,8 @@ def checked_evaluations(
     def checked_value(x: Array) -> float:
         prepare(x)
         with phase("evaluate"):
-            found = _number(value(x), f"{kind}.value")
-        return agreed([found], "the objective's value")
+            number = _number(value(x), f"{kind}.value")
+        return agreed([number], "the objective's value")
 
     def checked_value_and_gradient(x: Array) -> tuple[float, Array]:
         prepare(x)
@@ -88,10 +88,10 @@ def checked_evaluations(
             raise TypeError(
                 f"{name} must return the objective's value and its gradient, not {_said(answer)}"
             )
-        found = _number(answer[0], name)
+        number = _number(answer[0], name)
         gradient = _rows(answer[1], layout, f"{name}: the gradient")
         gradient.flags.writeable = False
-        numbers = [found, layout.norm(gradient)] if several else [found]
+        numbers = [number, layout.norm(gradient)] if several else [number]
         what = "the objective's value, or the norm of its gradient,"
         return agreed(numbers, what), gradient
 

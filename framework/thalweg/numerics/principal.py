@@ -7,13 +7,14 @@ import scipy.sparse
 from thalweg.errors import InputError
 from thalweg.parallel import Layout, Ring, sum_large, sum_over_ranks
 
-#: Largest number of columns, or else rows, for which a matrix of that size is decomposed.
+#: Largest number of columns, or else rows, for which a matrix of that size, 128 MiB, is decomposed.
 EXACT_SIZE = 4096
 
 #: Subspace iterations beyond that end when no variance changes by more than this.
 _TOLERANCE = 1e-9
-_ITERATIONS = 100
-_EXTRA = 20
+
+#: They end after so many at the latest; columns beside those asked for let them converge sooner.
+_ITERATIONS, _EXTRA = 100, 20
 
 
 def fix_signs(directions: np.ndarray) -> None:
@@ -97,8 +98,8 @@ def _product(
 
 def _on_every_rank(layout: Layout, matrix: np.ndarray, count: int) -> np.ndarray:
     """Leading eigenvectors of a matrix, as columns, as rank 0 computes them.  Collective."""
-    found = leading_eigenvectors(matrix)[1][:, :count].copy() if layout.comm.rank == 0 else None
-    return np.asarray(layout.comm.bcast(found, root=0))
+    vectors = leading_eigenvectors(matrix)[1][:, :count].copy() if layout.comm.rank == 0 else None
+    return np.asarray(layout.comm.bcast(vectors, root=0))
 
 
 def _from_inner_products(centered: np.ndarray, layout: Layout, components: int) -> np.ndarray:

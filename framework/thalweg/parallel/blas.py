@@ -26,11 +26,11 @@ def block_sums(a: np.ndarray, others: Sequence[np.ndarray]) -> list[list[float]]
     for first in range(0, whole, BLOCK * BLOCKS):
         here = slice(first, min(whole, first + BLOCK * BLOCKS))
         left = a[here].reshape(-1, 1, BLOCK)
-        for found, other in zip(sums, others, strict=True):
-            found += np.matmul(left, other[here].reshape(-1, BLOCK, 1)).ravel().tolist()
+        for sums_of_one, other in zip(sums, others, strict=True):
+            sums_of_one += np.matmul(left, other[here].reshape(-1, BLOCK, 1)).ravel().tolist()
     if whole < a.size:
-        for found, other in zip(sums, others, strict=True):
-            found.append(float(a[whole:].dot(other[whole:])))
+        for sums_of_one, other in zip(sums, others, strict=True):
+            sums_of_one.append(float(a[whole:].dot(other[whole:])))
     return sums
 
 
@@ -39,13 +39,13 @@ def add_multiples(
 ) -> None:
     """``total += sum of weights * others``, in place and in this order; C-contiguous arrays."""
     flat = total.reshape(-1)
-    given = zip(weights, [other.reshape(-1) for other in others], strict=True)
+    pairs = zip(weights, [other.reshape(-1) for other in others], strict=True)
     if flat.size <= BLOCK:
-        for weight, part in given if flat.size else ():
+        for weight, part in pairs if flat.size else ():
             daxpy(part, flat, a=weight)
         return
     # As in BLAS, a weight of zero adds nothing, not even NaN times zero.
-    terms = [(float(weight), part) for weight, part in given if weight != 0.0]
+    terms = [(float(weight), part) for weight, part in pairs if weight != 0.0]
     while terms:
         count = 4 if len(terms) >= 4 else 1
         factors, parts = zip(*terms[:count], strict=True)

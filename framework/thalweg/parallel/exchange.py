@@ -67,11 +67,11 @@ class RowPlan:
         Every row must be one of this rank's, or a ghost row.
         """
         rows = np.asarray(rows)
-        found = rows.astype(np.int64)
-        found -= self.layout.start
-        away = (found < 0) | (found >= self.layout.local_rows)
-        found[away] = np.searchsorted(self.ghosts, rows[away]) + self.layout.local_rows
-        return found
+        places = rows.astype(np.int64)
+        places -= self.layout.start
+        away = (places < 0) | (places >= self.layout.local_rows)
+        places[away] = np.searchsorted(self.ghosts, rows[away]) + self.layout.local_rows
+        return places
 
 
 class RowExchange:
@@ -97,15 +97,15 @@ class RowExchange:
     def __init__(self, plan: RowPlan) -> None:
         self.plan = plan
         layout = plan.layout
-        wanted = np.bincount(plan.owners, minlength=layout.comm.size).astype(np.int64)
-        given = np.empty_like(wanted)
-        layout.comm.Alltoall(wanted, given)
-        self.rows_sent = int(given.sum())
+        asked = np.bincount(plan.owners, minlength=layout.comm.size).astype(np.int64)
+        sent = np.empty_like(asked)
+        layout.comm.Alltoall(asked, sent)
+        self.rows_sent = int(sent.sum())
         # Ghosts ascend, so those of one owner lie together.
         self._asked = np.empty(self.rows_sent, np.int64)
         asking = plan.ghosts - layout.starts[plan.owners]
-        layout.comm.Alltoallv([asking, wanted], [self._asked, given])
-        self._owners, self._receivers = _parts(wanted), _parts(given)
+        layout.comm.Alltoallv([asking, asked], [self._asked, sent])
+        self._owners, self._receivers = _parts(asked), _parts(sent)
 
     def fetch(self, block: np.ndarray) -> np.ndarray:
         """The ghost rows of an array of which ``block`` are this rank's rows.
@@ -162,13 +162,13 @@ class RowExchange:
         """As :meth:`add`, but ``block`` gets the least of its own and all candidates."""
         np.minimum.at(block, self._asked, self._gather(candidates, block))
 
-    def _gather(self, given: np.ndarray, block: np.ndarray) -> np.ndarray:
+    def _gather(self, ghosts: np.ndarray, block: np.ndarray) -> np.ndarray:
         """What the other ranks gathered for the rows that they asked for."""
-        if given.dtype != block.dtype or given.shape[1:] != block.shape[1:]:
+        if ghosts.dtype != block.dtype or ghosts.shape[1:] != block.shape[1:]:
             raise ValueError("contributions must have the type and row shape of the block")
         if not block.flags.c_contiguous:
             raise ValueError("the block must be C-contiguous")
-        sent = self._checked(given, len(self.plan.ghosts))
+        sent = self._checked(ghosts, len(self.plan.ghosts))
         self._checked(block, self.plan.layout.local_rows)
         received = np.empty((self.rows_sent, *block.shape[1:]), block.dtype)
         if row_bytes(block):

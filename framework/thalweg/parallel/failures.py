@@ -90,8 +90,8 @@ def refuse_differing(comm: MPI.Comm, what: str, *values: Any) -> None:
         (v.dtype, v.shape, sha256(v.tobytes()).hexdigest()) if isinstance(v, np.ndarray) else v
         for v in values
     ]
-    found = comm.allgather(repr(texts))
-    other = next((rank for rank, text in enumerate(found) if text != found[0]), 0)
+    every = comm.allgather(repr(texts))
+    other = next((rank for rank, text in enumerate(every) if text != every[0]), 0)
     if other:
         raise InputError(f"{what} differ between rank 0 and rank {other}; give all ranks the same")
 
@@ -169,10 +169,10 @@ def _description(rank: int, error: BaseException | None) -> tuple[Any, ...] | No
 
 
 def _raise_lowest(
-    comm: MPI.Comm, error: BaseException | None, found: list[tuple[Any, ...] | None]
+    comm: MPI.Comm, error: BaseException | None, failures: list[tuple[Any, ...] | None]
 ) -> None:
     """Raise the error of the lowest failing rank, on that rank itself as it was."""
-    lowest = next((entry for entry in found if entry is not None), None)
+    lowest = next((entry for entry in failures if entry is not None), None)
     if lowest is None:
         return
     rank, _, kind, arguments = lowest
@@ -238,15 +238,15 @@ def collective_cleanup(comm: MPI.Comm, free: Callable[[], None]) -> Iterator[Non
         raise
     except BaseException as caught:
         error = caught
-    found = channel.meet(block, error)
-    if found is None:
+    failures = channel.meet(block, error)
+    if failures is None:
         assert error is not None
         _end_job(comm, error)
-    if len({entry[1] for entry in found if entry is not None}) <= 1:
+    if len({entry[1] for entry in failures if entry is not None}) <= 1:
         free()
     if error is not None:
         raise error
-    _raise_lowest(comm, None, found)
+    _raise_lowest(comm, None, failures)
 
 
 def collective_call(comm_of: Callable[..., MPI.Comm]) -> Callable[[F], F]:
@@ -281,8 +281,8 @@ class _Channel:
         end of another block.
         """
         mine = np.array([block, error is not None], dtype=np.int64)
-        found = np.zeros((self.comm.size, 2), dtype=np.int64)
-        request = self.comm.Iallgather(mine, found)
+        arrived = np.zeros((self.comm.size, 2), dtype=np.int64)
+        request = self.comm.Iallgather(mine, arrived)
         deadline = time.monotonic() + TIMEOUT
         pause = 1e-5
         while not request.Test():
@@ -290,13 +290,13 @@ class _Channel:
                 return None
             time.sleep(pause)
             pause = min(2.0 * pause, 0.01)
-        if (found[:, 0] != block).any():
+        if (arrived[:, 0] != block).any():
             if error is None:  # a rank left an outer block, and will not come to this one
                 time.sleep(TIMEOUT)
                 error = RankError("the ranks left different blocks, since one of them failed")
                 _end_job(self.comm, error)
             return None
-        if not found[:, 1].any():
+        if not arrived[:, 1].any():
             return [None] * self.comm.size
         return self.comm.allgather(_description(self.comm.rank, error))
 

@@ -53,14 +53,14 @@ def identity_texts(comm: MPI.Comm, content: Any) -> tuple[dict[str, Any], list[s
     where all ranks have the same, which begins with :data:`DATA`; functions by names and the
     variables that they use.  Also gives paths and types of what cannot be digested.
     """
-    found = _Content()
-    found.add("", content)
+    mine = _Content()
+    mine.add("", content)
     heads = {}
-    for path, array in found.arrays.items():
+    for path, array in mine.arrays.items():
         checksum = comm.size > 1 and zlib.crc32(np.ravel(array).view(np.uint8).data)
         heads[path] = (array.dtype.str, array.shape[1:], len(array), checksum)
-    layouts = [layout.counts().tolist() for layout in found.layouts if layout.comm.size > 1]
-    every = comm.allgather((found.texts, heads, layouts, found.unseen))
+    layouts = [layout.counts().tolist() for layout in mine.layouts if layout.comm.size > 1]
+    every = comm.allgather((mine.texts, heads, layouts, mine.unseen))
     texts: dict[str, Any] = {}
     for path in sorted({path for part in every for path in part[0]}):
         values = [part[0].get(path) for part in every]
@@ -75,7 +75,7 @@ def identity_texts(comm: MPI.Comm, content: Any) -> tuple[dict[str, Any], list[s
         layout = Layout(MPI.COMM_SELF, sizes[0])
         if sizes in rows:
             layout = Layout(comm, sum(sizes), local_rows=sizes[comm.rank])
-        texts[path] = DATA + layout.digest(found.arrays.get(path, np.empty(0)))
+        texts[path] = DATA + layout.digest(mine.arrays.get(path, np.empty(0)))
     return comm.bcast((texts, sorted({path for part in every for path in part[3]})))
 
 

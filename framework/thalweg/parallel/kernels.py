@@ -62,8 +62,8 @@ def _usable_folder(preferred: Path) -> Path:
     # Another user could have created this one first, and code is loaded from it.
     shared = Path(tempfile.gettempdir()) / f"thalweg-{os.getuid()}"
     if _is_writable(shared):
-        found = shared.lstat()
-        if found.st_uid == os.getuid() and not found.st_mode & 0o022:
+        facts = shared.lstat()
+        if facts.st_uid == os.getuid() and not facts.st_mode & 0o022:
             return shared
     return Path(tempfile.mkdtemp(prefix="thalweg-"))
 
@@ -197,10 +197,10 @@ class Kernel:
 
         Compiling it may write the cache of the kernels that it calls too.
         """
-        kept = {self.__wrapped__}  # type: ignore[attr-defined]
+        functions = {self.__wrapped__}  # type: ignore[attr-defined]
         cached = caching.FunctionCache
-        kept |= {f for f, d in self._called if isinstance(getattr(d, "_cache", 0), cached)}
-        return sorted(self._folder / f"{f.__module__}.{f.__qualname__}.lock" for f in kept)
+        functions |= {f for f, d in self._called if isinstance(getattr(d, "_cache", 0), cached)}
+        return sorted(self._folder / f"{f.__module__}.{f.__qualname__}.lock" for f in functions)
 
     def _compile(self, types: tuple[Any, ...]) -> None:
         if not self._compiled:
@@ -211,9 +211,9 @@ class Kernel:
             self._load_or_compile(types)
         else:
             # Numba's files are not safe against two writers.
-            with contextlib.ExitStack() as held:
+            with contextlib.ExitStack() as stack:
                 for lock in self.locks:
-                    held.enter_context(_locked(lock))
+                    stack.enter_context(_locked(lock))
                 self._load_or_compile(types)
             with contextlib.suppress(OSError):
                 mark.touch()
@@ -236,9 +236,9 @@ class Kernel:
 
             @classmethod
             def from_function(cls, function: Any, file: str) -> "Locator":
-                found = cls(function.__code__.co_firstlineno, file)
-                found.ensure_cache_path()
-                return found
+                locator = cls(function.__code__.co_firstlineno, file)
+                locator.ensure_cache_path()
+                return locator
 
         files = type("Files", (caching.CompileResultCacheImpl,), {"_locator_classes": (Locator,)})
         cache = type("Cache", (caching.FunctionCache,), {"_impl_class": files})
@@ -299,14 +299,14 @@ def _content(called: list[tuple[FunctionType, Any]]) -> str:
     It is that of the kernel's file, with a digest of the files in which these functions are, and
     of the constants that they read: Numba puts both into the kernel.
     """
-    found: set[str] = set()
+    texts: set[str] = set()
     for function, _ in called:
         # Code entered interactively has no file.
-        found.add(_file_digest(Path(function.__code__.co_filename)) or _text(function.__code__))
+        texts.add(_file_digest(Path(function.__code__.co_filename)) or _text(function.__code__))
         for name, value in _read(function).items():
             if isinstance(value, (int, float, str, bytes, tuple)):
-                found.add(f"{function.__qualname__} {name} {value!r}")
-    digest = hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
+                texts.add(f"{function.__qualname__} {name} {value!r}")
+    digest = hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()
     return f"{Path(called[0][0].__code__.co_filename).stem}-{digest[:24]}"
 
 
@@ -347,11 +347,11 @@ def _kind(argument: Any) -> Any:
 @contextlib.contextmanager
 def _locked(lock: Path) -> Iterator[None]:
     # A file system without locks, or a holder that hangs, costs a second compilation, no more.
-    held = contextlib.ExitStack()
+    stack = contextlib.ExitStack()
     with contextlib.suppress(OSError, NotImplementedError, filelock.Timeout):
         lock.parent.mkdir(parents=True, exist_ok=True)
-        held.enter_context(filelock.FileLock(lock, timeout=TIMEOUT))
-    with held:
+        stack.enter_context(filelock.FileLock(lock, timeout=TIMEOUT))
+    with stack:
         yield
 
 

@@ -119,8 +119,8 @@ class Layout:
         local = [each[0] if len(each) == 1 else exact_sum(each) for each in sums]
         if self.comm.size == 1 or not local:
             return local
-        found = values_of_all_ranks(self.comm, np.array(local))
-        return [exact_sum(each) for each in found.T.tolist()]
+        parts = values_of_all_ranks(self.comm, np.array(local))
+        return [exact_sum(each) for each in parts.T.tolist()]
 
     def norm(self, a: Array) -> float:
         """Euclidean norm.  Collective."""

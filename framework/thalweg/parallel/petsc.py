@@ -130,10 +130,10 @@ def temporary_options(prefix: str, values: Mapping[str, object]) -> Iterator[Non
     A value that the user gave on PETSc's options database under the same key takes precedence.
     """
     options = PETSc.Options()
-    given, added = options.getAll(), []  # to ask for a name would count as a use of it
+    known, added = options.getAll(), []  # to ask for a name would count as a use of it
     for name, value in values.items():
         key = prefix + name
-        if key not in given:
+        if key not in known:
             options.setValue(key, value)
             added.append(key)
     try:

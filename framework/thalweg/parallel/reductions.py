@@ -17,7 +17,8 @@ from thalweg.parallel.traffic import count_messages
 
 T = TypeVar("T")
 
-#: Numbers, received from all ranks together, up to which one message is quicker than two.
+#: Numbers, received from all ranks together, up to which one message was quicker than two
+#: between the ranks of one machine.
 _SMALL = 2**15
 
 
@@ -38,9 +39,9 @@ def values_of_all_ranks(comm: MPI.Comm, values: float | np.ndarray) -> np.ndarra
     if comm.size == 1:
         return mine[None].copy()
     count_messages(mine.nbytes)
-    found = np.empty((comm.size, *mine.shape), mine.dtype)
-    comm.Allgather(mine, found)
-    return found
+    every = np.empty((comm.size, *mine.shape), mine.dtype)
+    comm.Allgather(mine, every)
+    return every
 
 
 def sum_over_ranks(comm: MPI.Comm, values: float | np.ndarray) -> float | np.ndarray:
@@ -92,17 +93,17 @@ def same_on_all_ranks(comm: MPI.Comm, values: Sequence[float], what: str) -> lis
     On all ranks a ``NumericalError``, where one differs from rank 0's by more than 1e-9 of it, or
     is NaN or infinite where rank 0's is not: the ranks would go different ways.
     """
-    found = values_of_all_ranks(comm, np.array(values, dtype=float))
-    same = np.isclose(found, found[0], rtol=1e-9, atol=0.0, equal_nan=True)
+    every = values_of_all_ranks(comm, np.array(values, dtype=float))
+    same = np.isclose(every, every[0], rtol=1e-9, atol=0.0, equal_nan=True)
     if not same.all():
         rank = int(np.argmin(same.all(axis=1)))
         place = int(np.argmin(same[rank]))
-        first, other = found[[0, rank], place].tolist()
+        first, other = every[[0, rank], place].tolist()
         raise NumericalError(
             f"{what} differs between ranks: {first} on rank 0, {other} on rank {rank}; it must be "
             "reduced over the ranks"
         )
-    return found[0].tolist()  # type: ignore[no-any-return]
+    return every[0].tolist()  # type: ignore[no-any-return]
 
 
 def any_over_ranks(comm: MPI.Comm, flag: bool) -> bool:

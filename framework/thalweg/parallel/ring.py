@@ -18,8 +18,8 @@ from thalweg.parallel.layout import Layout, row_bytes, row_type
 from thalweg.parallel.reductions import values_of_all_ranks
 from thalweg.parallel.traffic import count_messages
 
-_BLOCK_TAG = 24001
-_CONTRIBUTION_TAG = 24002
+#: Tags that no other message of a program is likely to have.
+_BLOCK_TAG, _CONTRIBUTION_TAG = 24001, 24002
 
 #: Seconds that a loop which is left early waits for the transfers under way.
 _TIMEOUT = 2.0
@@ -145,12 +145,12 @@ class Ring:
         digests = values_of_all_ranks(self.layout.comm, zlib.crc32(repr(mine).encode()))
         if (digests == digests[0]).all():
             return
-        found = self.layout.comm.allgather(mine)
-        for rank, other in enumerate(found):
-            if other != found[0]:
+        every = self.layout.comm.allgather(mine)
+        for rank, other in enumerate(every):
+            if other != every[0]:
                 raise InputError(
                     f"arrays must have the same types and row shapes on all ranks, but rank 0 "
-                    f"has {found[0]} and rank {rank} has {other}"
+                    f"has {every[0]} and rank {rank} has {other}"
                 )
 
     def _round(

@@ -90,14 +90,14 @@ def exchange_rows(
     if comm.size == 1:
         return np.asarray(block)
     block = np.ascontiguousarray(block)
-    found = np.empty((int(received.sum()), *block.shape[1:]), block.dtype)
+    arrived = np.empty((int(received.sum()), *block.shape[1:]), block.dtype)
     if row_bytes(block) == 0:
-        return found
+        return arrived
     others = np.arange(comm.size) != comm.rank
     count_messages(int(sent[others].sum()) * row_bytes(block), int((sent[others] > 0).sum()))
     with row_type(block) as row:
         comm.Alltoallv(
             [block, (sent, np.cumsum(sent) - sent), row],
-            [found, (received, np.cumsum(received) - received), row],
+            [arrived, (received, np.cumsum(received) - received), row],
         )
-    return found
+    return arrived

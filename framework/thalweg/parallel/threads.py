@@ -23,8 +23,8 @@ _LOCAL_SIZES = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZ
 #: Libraries that are loaded after the limit is set read it from these.
 _LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
-#: Terms of an evaluation, of 3 to 4 ns each, below which threads are not worth their wait for
-#: each other: of all its loops that is about a millisecond, and more on a busy machine.
+#: Terms of an evaluation, of 3 to 4 ns each on one machine, below which threads are not worth their
+#: wait for each other: of all its loops that is about a millisecond, and more where it is busy.
 MANY_TERMS = 2.0**20
 
 #: Most items that a thread takes at once.

@@ -44,8 +44,8 @@ def phase(name: str) -> Iterator[None]:
     stage = _stages.get(name)
     if stage is None and (petsc := sys.modules.get("thalweg.parallel.petsc")):
         stage = _stages[name] = petsc.PETSc.Log.Stage(f"thalweg:{name}")
-    found = _phases.setdefault(name, Phase())
-    found.calls += 1
+    here = _phases.setdefault(name, Phase())
+    here.calls += 1
     _lap()
     _open.append((name, time.perf_counter()))
     if stage is not None:
@@ -70,4 +70,4 @@ def phases() -> dict[str, Phase]:
     """Time and messages of all phases until now, on this rank.  Not collective."""
     _lap()
     _open[-1] = (_open[-1][0], time.perf_counter())
-    return {name: Phase(**vars(found)) for name, found in _phases.items()}
+    return {name: Phase(**vars(here)) for name, here in _phases.items()}

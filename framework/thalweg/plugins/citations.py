@@ -25,9 +25,9 @@ def citation(specs: Iterable[Spec]) -> str:
     specs
         The objective, preconditioner and solver of a run.
     """
-    wanted = [("thalweg", "thalweg")]
-    wanted += [(spec.load.partition(":")[0].partition(".")[0], spec.name) for spec in specs]
-    entries = [entry for package, name in wanted for entry in _entries(package, name)]
+    names = [("thalweg", "thalweg")]
+    names += [(spec.load.partition(":")[0].partition(".")[0], spec.name) for spec in specs]
+    entries = [entry for package, name in names for entry in _entries(package, name)]
     return "\n\n".join(dict.fromkeys(entries)) + "\n"
 
 
@@ -42,13 +42,13 @@ def specs_of(*parts: Any) -> list[Spec]:
         for kind in (ObjectiveSpec, PreconditionerSpec, SolverSpec)
         for spec in plugins().specs(kind)
     ]
-    found = []
+    specs = []
     for part in parts:
         code = f"{type(part).__module__}:{type(part).__qualname__}"
         label = getattr(part, "label", None)
-        found += [spec for spec in known if spec.load == code]
-        found += [spec for spec in known if isinstance(spec, ObjectiveSpec) and spec.name == label]
-    return found
+        specs += [spec for spec in known if spec.load == code]
+        specs += [spec for spec in known if isinstance(spec, ObjectiveSpec) and spec.name == label]
+    return specs
 
 
 def _entries(package: str, name: str) -> list[str]:
@@ -57,9 +57,9 @@ def _entries(package: str, name: str) -> list[str]:
         text = file.read_text(encoding="utf-8")
     except (OSError, ImportError, UnicodeDecodeError):
         return []
-    found = []
+    entries = []
     for entry in _ENTRY.findall(text):
         names = _KEYWORDS.search(entry)
         if names is not None and name in re.split(r"\s*,\s*", names[1].strip()):
-            found.append(_KEYWORDS.sub("", entry))
-    return found
+            entries.append(_KEYWORDS.sub("", entry))
+    return entries

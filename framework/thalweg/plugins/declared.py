@@ -54,9 +54,9 @@ def check_declared(instance: Any) -> None:
         A wrong type, out of bounds, or not among the choices.
     """
     for option in declared_options(type(instance)):
-        given = getattr(instance, option.keyword)
-        checked = option.check(given, type(instance).__name__)
-        checked = tuple(checked) if isinstance(given, tuple) else checked
+        value = getattr(instance, option.keyword)
+        checked = option.check(value, type(instance).__name__)
+        checked = tuple(checked) if isinstance(value, tuple) else checked
         object.__setattr__(instance, option.keyword, checked)
 
 
@@ -121,7 +121,7 @@ def _annotations(code: Callable[..., Any]) -> dict[str, Any]:
         sources: list[Any] = list(reversed(code.__mro__))  # type: ignore[union-attr]
     else:
         sources = [code.__init__ if isinstance(code, type) else code]  # type: ignore[misc]
-    found: dict[str, Any] = {}
+    annotations: dict[str, Any] = {}
     for source in sources:
         if not isinstance(source, type | types.FunctionType):
             continue  # object's own __init__, or a callable of compiled code
@@ -133,8 +133,8 @@ def _annotations(code: Callable[..., Any]) -> dict[str, Any]:
                     continue
                 annotation = eval(annotation, dict(names))
             if any(isinstance(extra, Help) for extra in getattr(annotation, "__metadata__", ())):
-                found[name] = annotation
-    return found
+                annotations[name] = annotation
+    return annotations
 
 
 def _option(name: str, hint: Any, default: Any) -> Option:

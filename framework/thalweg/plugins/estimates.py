@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Bytes of a process that has imported its modules; estimates add their compiled kernels.
+#: Bytes of a process that has imported its modules, as measured on one machine; estimates add
+#: their compiled kernels.
 PROCESS_BYTES = 172e6
 
 
@@ -59,8 +60,8 @@ class PhaseEstimate:
 
 def peaks(phases: Sequence[PhaseEstimate]) -> list[float]:
     """Peak bytes of each phase on the rank that needs most, the process itself included."""
-    found, persistent = [], PROCESS_BYTES
+    totals, persistent = [], PROCESS_BYTES
     for phase in phases:
         persistent += phase.persistent
-        found.append(persistent + phase.temporary)
-    return found
+        totals.append(persistent + phase.temporary)
+    return totals

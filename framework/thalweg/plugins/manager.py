@@ -56,14 +56,14 @@ class Plugins:
         self.broken: list[Provider] = []
         self._specs: dict[type[Spec], dict[str, Spec]] = {kind: {} for kind in KINDS}
         self._contested: dict[tuple[type[Spec], str], str] = {}
-        found = _entry_points()
+        entries = _entry_points()
         if only is not None:
-            known = [entry.name for entry in found]
+            known = [entry.name for entry in entries]
             for name in [name for name in only if name not in known]:
                 hint = suggestion(name, known)
                 raise PluginError(f"THALWEG_PLUGINS names no plugin '{name}'{hint}")
-            found = [entry for entry in found if entry.name in only]
-        for name, group in itertools.groupby(found, lambda entry: entry.name):
+            entries = [entry for entry in entries if entry.name in only]
+        for name, group in itertools.groupby(entries, lambda entry: entry.name):
             entry, *others = twins = list(group)
             if not others:
                 self._load(entry)

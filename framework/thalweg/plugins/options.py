@@ -129,11 +129,11 @@ class Option(Limits):
     def _checked_entry(self, entry: Any, where: str) -> Any:
         entry = _plain(entry)
         bounded = any(b is not None for b in (self.minimum, self.maximum, self.above, self.below))
-        wanted = self.entries
-        if wanted is None and (bounded or isinstance(entry, int | float)):
+        kind = self.entries
+        if kind is None and (bounded or isinstance(entry, int | float)):
             # Integers stay integers in a list of numbers.
-            wanted = int if isinstance(entry, int) and not isinstance(entry, bool) else float
-        entry, fits = _as_type(entry, wanted or str)
+            kind = int if isinstance(entry, int) and not isinstance(entry, bool) else float
+        entry, fits = _as_type(entry, kind or str)
         if not fits:
             raise InputError(
                 f"{where} must hold {_ENTRIES[self.entries or (float if bounded else str)]}, "
@@ -182,14 +182,14 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
 
 
-def _as_type(value: Any, wanted: type) -> tuple[Any, bool]:
-    """The value as ``wanted`` where nothing is lost by it, and whether it fits."""
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+def _as_type(value: Any, kind: type) -> tuple[Any, bool]:
+    """The value as this kind where nothing is lost by it, and whether it fits."""
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
         try:
             return float(value), True
         except OverflowError:
             return value, False
-    return value, isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))
+    return value, isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
 def _shown(value: Any) -> str:
@@ -275,13 +275,13 @@ def check_parameters(
         parameter = next((name for name in candidates if hasattr(estimator, name)), None)
         if parameter is None:
             continue
-        given = getattr(estimator, parameter)
-        if given is None and parameter in signature and signature[parameter].default is None:
+        value = getattr(estimator, parameter)
+        if value is None and parameter in signature and signature[parameter].default is None:
             checked[option.name] = None if option.optional else option.default
             continue
         try:
             owner = type(estimator).__name__
-            checked[option.name] = replace(option, name=parameter).check(given, owner)
+            checked[option.name] = replace(option, name=parameter).check(value, owner)
         except InputError as error:
             raise InputError(str(error).replace("option", "parameter", 1)) from error
     _check_run_parameters(estimator)

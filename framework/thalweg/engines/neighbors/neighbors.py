@@ -41,8 +41,8 @@ _BAND = 512
 #: Bands that lie together in space, whose pairs come first and set limits for all others.
 _GROUP = 4
 
-#: Nanoseconds for a term of a product, and to measure a pair and each of its coordinates: their
-#: ratios decide how many principal coordinates the products take.
+#: Nanoseconds on one machine for a term of a product, and to measure a pair and each of its
+#: coordinates: their ratios decide how many principal coordinates the products take.
 _PRODUCT, _PAIR, _COORDINATE = 0.015, 15.0, 0.2
 
 #: Rows whose principal directions are taken, and queries and rows on which bounds are tried.

@@ -24,8 +24,8 @@ def run_command(argv: list[str]) -> int:
     parser.add_argument(
         "--profile", action="store_true", help="print seconds, messages and bytes by phase"
     )
-    given = vars(parser.parse_args(argv))
-    profiled = given.pop("profile")
+    arguments = vars(parser.parse_args(argv))
+    profiled = arguments.pop("profile")
 
     from thalweg.parallel import MPI
     from thalweg.workbench.run import run
@@ -33,8 +33,8 @@ def run_command(argv: list[str]) -> int:
 
     _watch_signals()
     comm = MPI.COMM_WORLD
-    result = run(**given, comm=comm)
-    if comm.rank == 0 and not given["quiet"]:
+    result = run(**arguments, comm=comm)
+    if comm.rank == 0 and not arguments["quiet"]:
         for note in result.notes:
             print(f"note: {printable(note)}")
         at = f" at the last {result.trace.homotopy_parameter}" if result.stages_left else ""
@@ -59,7 +59,7 @@ def compare_command(argv: list[str]) -> int:
         "compare",
         "Run every [[method]] of a configuration on the same objective from the same start.",
     )
-    given = vars(parser.parse_args(argv))
+    arguments = vars(parser.parse_args(argv))
 
     from thalweg.parallel import MPI
     from thalweg.result import Status
@@ -68,8 +68,8 @@ def compare_command(argv: list[str]) -> int:
 
     _watch_signals()
     comm = MPI.COMM_WORLD
-    results = compare(**given, comm=comm)
-    if comm.rank == 0 and not given["quiet"]:
+    results = compare(**arguments, comm=comm)
+    if comm.rank == 0 and not arguments["quiet"]:
         print(format_table(comparison_rows(results)))
         notes: dict[str, list[str]] = {}
         for label, result in results.items():
@@ -77,7 +77,7 @@ def compare_command(argv: list[str]) -> int:
                 notes.setdefault(note, []).append(label)
         for note, labels in notes.items():
             print(printable(f"note on {', '.join(labels)}: {note}"))
-        folder = Path(given["out"] or os.devnull)
+        folder = Path(arguments["out"] or os.devnull)
         pictures = sorted(folder.glob("*.png")) + sorted(folder.glob("*/embedding.png"))
         if pictures:
             print("\npictures:", *(f"  {printable(str(path))}" for path in pictures), sep="\n")
@@ -103,15 +103,15 @@ def plan_command(argv: list[str]) -> int:
     parser.add_argument("--rows", type=int, metavar="N", help="rows instead of those of the data")
     parser.add_argument("--columns", type=int, metavar="D", help="columns instead of the data's")
     _add_changes(parser)
-    given = vars(parser.parse_args(argv))
-    size = given.pop("memory_per_rank")
+    arguments = vars(parser.parse_args(argv))
+    size = arguments.pop("memory_per_rank")
 
     from thalweg.parallel import MPI, on_root
     from thalweg.workbench.plan import bytes_of, plans
 
     def predict() -> tuple[str, str, bool]:
         room = None if size is None else bytes_of(size)
-        methods = plans(**given)
+        methods = plans(**arguments)
         tables = [f"{printable(plan.label)}\n{plan.table()}".lstrip() for plan in methods]
         most = max(methods, key=lambda plan: plan.memory)
         return "\n\n".join(tables), most.verdict(room), room is None or most.memory <= room
@@ -131,20 +131,22 @@ def plot_command(argv: list[str]) -> int:
     parser.add_argument("--html", action="store_true", help=text)
     text = "write what can be told of each row to measures.csv too, and offer it on that page"
     parser.add_argument("--measures", action="store_true", help=text)
-    given = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     from thalweg.workbench.run import plot
 
-    return _print_from_root(lambda: [*map(str, plot(given.folder, given.html, given.measures))])
+    return _print_from_root(
+        lambda: [*map(str, plot(arguments.folder, arguments.html, arguments.measures))]
+    )
 
 
 def cite_command(argv: list[str]) -> int:
     """Run ``thalweg cite``; returns the exit code."""
-    given = _folder_parser(
+    arguments = _folder_parser(
         "cite", "Print the references of the methods that a run or a comparison used."
     ).parse_args(argv)
     from thalweg.workbench.run import cite
 
-    return _print_from_root(lambda: cite(given.folder).splitlines())
+    return _print_from_root(lambda: cite(arguments.folder).splitlines())
 
 
 def _folder_parser(command: str, description: str) -> CommandParser:

@@ -96,8 +96,10 @@ class _Output:
         self.failure: OSError | None = None
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self.stream, name)
-        return functools.partial(self._attempt, found) if name in ("write", "flush") else found
+        attribute = getattr(self.stream, name)
+        return (
+            functools.partial(self._attempt, attribute) if name in ("write", "flush") else attribute
+        )
 
     def _attempt(self, action: Callable[..., Any], *arguments: str) -> Any:
         try:

@@ -150,15 +150,15 @@ def data_shape(section: Mapping[str, Any], folder: Path | str | None = None) -> 
 
 def _with_one_source(section: Mapping[str, Any]) -> dict[str, Any]:
     """The options that are given, with one of path and name."""
-    given = {name: value for name, value in section.items() if value is not None}
-    if ("path" in given) == ("name" in given):
-        resolve_options(data_options(), given, _OWNER)
-        which = "both 'path' and 'name'" if "path" in given else "neither 'path' nor 'name'"
+    options = {name: value for name, value in section.items() if value is not None}
+    if ("path" in options) == ("name" in options):
+        resolve_options(data_options(), options, _OWNER)
+        which = "both 'path' and 'name'" if "path" in options else "neither 'path' nor 'name'"
         raise InputError(f"{_OWNER} has {which}; give one of them")
     for option in COMMON[:2]:
-        if option.name in given:
-            option.check(given[option.name], _OWNER)
-    return given
+        if option.name in options:
+            option.check(options[option.name], _OWNER)
+    return options
 
 
 def _refuse_strings(source: Source, path: Path) -> None:
@@ -348,8 +348,8 @@ def _keep_labels(
     labels: np.ndarray, names: tuple[str, ...] | None, chosen: np.ndarray | slice
 ) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """Labels of chosen rows, numbered without gaps again."""
-    kept, positions = np.unique(labels[chosen], return_inverse=True)
-    if names is None and np.array_equal(kept, np.arange(len(kept))):
+    labels_left, positions = np.unique(labels[chosen], return_inverse=True)
+    if names is None and np.array_equal(labels_left, np.arange(len(labels_left))):
         return labels[chosen], None
-    texts = [str(value) if names is None else names[value] for value in kept]
+    texts = [str(value) if names is None else names[value] for value in labels_left]
     return positions.astype(np.int64), tuple(texts)

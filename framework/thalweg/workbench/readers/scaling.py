@@ -72,7 +72,7 @@ def check_entries(values: np.ndarray, layout: Layout, chosen: np.ndarray | None,
     if first == math.inf:
         return
     owner = int(layout.owners(np.array([first]))[0])
-    found = at % layout.columns, values.reshape(-1)[at].item() if layout.comm.rank == owner else 0
-    column, value = layout.comm.bcast(found, root=owner)
+    entry = at % layout.columns, values.reshape(-1)[at].item() if layout.comm.rank == owner else 0
+    column, value = layout.comm.bcast(entry, root=owner)
     row = int(first) if chosen is None else int(chosen[int(first)])
     raise entry_error(f"{what} has", value, row, column)

@@ -124,18 +124,18 @@ def check_array(dtype: np.dtype, shape: tuple[int, ...], what: str) -> None:
         raise InputError(f"{what} is empty: its shape is {' x '.join(map(str, shape))}")
 
 
-def column_number(wanted: Any, names: Sequence[str], width: int, what: str) -> int:
+def column_number(name: Any, names: Sequence[str], width: int, what: str) -> int:
     """Number of the column that is wanted by name, or by number; refused if there is none."""
-    if isinstance(wanted, str):
-        if wanted not in names:
-            hint = suggestion(wanted, names) if names else "; it has no header"
-            raise InputError(f"{what} has no column '{wanted}'{hint}")
-        if list(names).count(wanted) > 1:
-            raise InputError(f"{what} has several columns named '{wanted}'; give its number")
-        return list(names).index(wanted)
-    if not isinstance(wanted, int) or isinstance(wanted, bool) or not -width <= wanted < width:
-        raise InputError(f"{what} has no column {wanted!r}: its columns are 0 to {width - 1}")
-    return wanted % width
+    if isinstance(name, str):
+        if name not in names:
+            hint = suggestion(name, names) if names else "; it has no header"
+            raise InputError(f"{what} has no column '{name}'{hint}")
+        if list(names).count(name) > 1:
+            raise InputError(f"{what} has several columns named '{name}'; give its number")
+        return list(names).index(name)
+    if not isinstance(name, int) or isinstance(name, bool) or not -width <= name < width:
+        raise InputError(f"{what} has no column {name!r}: its columns are 0 to {width - 1}")
+    return name % width
 
 
 def column_numbers(
@@ -152,13 +152,13 @@ def labels_column(
     options: Mapping[str, Any], names: Sequence[str], width: int, path: Path
 ) -> int | None:
     """Number of the column that the option ``labels`` means, or None if it means a file."""
-    wanted = options.get("labels")
-    if isinstance(wanted, int) or wanted in names:
-        return column_number(wanted, names, width, f"'{path}'")
-    if wanted is not None and not (Path(options.get("folder", ".")) / wanted).exists():
+    labels = options.get("labels")
+    if isinstance(labels, int) or labels in names:
+        return column_number(labels, names, width, f"'{path}'")
+    if labels is not None and not (Path(options.get("folder", ".")) / labels).exists():
         # Said here, since the column that was meant would be refused for its strings.
-        hint = suggestion(wanted, names) if names else ""
-        raise InputError(f"labels = '{wanted}' is neither a file nor a column of '{path}'{hint}")
+        hint = suggestion(labels, names) if names else ""
+        raise InputError(f"labels = '{labels}' is neither a file nor a column of '{path}'{hint}")
     return None
 
 

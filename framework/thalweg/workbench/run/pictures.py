@@ -106,10 +106,10 @@ def _caption(folder: Path, configuration: Configuration, rows: int) -> str:
 def _stated(folder: Path, *keys: str) -> Any:
     """An entry of ``result.json``, None where it or the file is missing or damaged."""
     try:
-        found = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        content = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         for key in keys:
-            found = found[key]
-        return found
+            content = content[key]
+        return content
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -178,13 +178,13 @@ def draw_compared(folder: Path) -> list[Path]:
 
     Called on one rank.
     """
-    found = _comparison(folder)
-    metrics = found.get("compared", [])
+    content = _comparison(folder)
+    metrics = content.get("compared", [])
     if len(metrics) < 2:
         return []
     points = {
         row["method"]: {**row["metrics"], "seconds": row["search_seconds"], "status": row["status"]}
-        for row in found["methods"]
+        for row in content["methods"]
     }
     file = own_picture(folder / "comparison.png")
     draw_comparison(file, points, (metrics[0], metrics[1]))
