@@ -431,7 +431,7 @@ THEORY = (
             (f"{SOLVERS}::test_the_published_search_raises_the_rank_by_a_fifth_and_lowers_it_by_one",
              f"{SOLVERS}::test_every_adjustment_agrees_on_the_rank")),
     Theorem("Algorithm 4", "column generation ends when no secant violates",
-            (f"{SOLVERS}::test_column_generation_ends_with_a_certificate_and_few_active_secants",)),
+            (f"{SOLVERS}::test_column_generation_from_few_points_ends_with_few_active_secants",)),
     Theorem("§5.2", "secants are generated, never stored",
             ("framework/engines/secants/test_secants.py::"
              "test_the_worst_pairs_are_those_of_a_loop_over_all_pairs",)),

@@ -33,18 +33,15 @@ def fake_mpirun(folder, answer):
     return folder
 
 
-def test_an_mpirun_of_another_mpi_is_broken(monkeypatch, tmp_path):
+def test_an_mpirun_of_another_mpi_is_broken_and_one_that_starts_nothing_is_quoted(
+    monkeypatch, tmp_path
+):
     monkeypatch.setenv("PATH", f"{fake_mpirun(tmp_path, 'echo 1; echo 1')}:/usr/bin:/bin")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     (finding,) = doctor.launcher()
     assert finding.broken
     assert "do not see each other" in finding.problem
-
-
-def test_an_mpirun_that_starts_nothing_is_quoted(monkeypatch, tmp_path):
-    refusing = "echo ------ >&2; echo not as root >&2; exit 1"
-    monkeypatch.setenv("PATH", f"{fake_mpirun(tmp_path, refusing)}:/usr/bin:/bin")
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    fake_mpirun(tmp_path, "echo ------ >&2; echo not as root >&2; exit 1")
     (finding,) = doctor.launcher()
     assert not finding.broken
     assert finding.problem == "mpirun did not start two ranks: not as root"

@@ -175,25 +175,6 @@ def test_pictures_show_every_alternative(views):
     assert len(plot_views(one, points).axes) == 1
 
 
-@pytest.mark.parametrize(
-    ("parameters", "text"),
-    [
-        ({"n_clusters": 2.5}, "n_clusters.*integer"),
-        ({"n_components": 4}, "components"),
-        ({"lambda_": -1.0}, "lambda_.*at least 0"),
-        ({"n_alternatives": 0}, "n_alternatives"),
-        ({"max_overlap": 2}, "max_overlap"),
-        ({"tuning": "luck"}, "tuning"),
-        ({"features": -3}, "features"),
-        ({"solver": "ims"}, "ism"),
-    ],
-)
-def test_bad_parameters_are_refused_by_their_declaration(parameters, text, views):
-    points, given, _ = views(60)
-    with pytest.raises(ValueError, match=text):
-        KDAC(**parameters).fit(points, given)
-
-
 def test_seeds_threads_and_steps_are_given_as_to_other_estimators(views, monkeypatch):
     points, given, _ = views(100)
 

@@ -131,16 +131,6 @@ def test_new_points_are_placed_by_several_ranks(kind, comm):
     np.testing.assert_array_equal(estimator.transform(known), estimator.embedding_)
 
 
-@every_estimator
-def test_known_points_keep_their_places_and_company_does_not_matter(kind):
-    points = load_digits().data[:120]
-    estimator = kind(random_state=0, max_iter=20).fit(points[:100])
-    np.testing.assert_array_equal(estimator.transform(points[:100]), estimator.embedding_)
-    together = estimator.transform(points[100:])
-    alone = np.vstack([estimator.transform(points[n : n + 1]) for n in range(100, 120)])
-    np.testing.assert_allclose(together, alone, rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import thalweg
-from thalweg.errors import CheckpointError
 from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_preconditioner
 from thalweg_saddlefree.capabilities import LayerBlock, LayerSample
@@ -154,7 +153,6 @@ def test_layers_are_shared_out_by_their_cost():
 @pytest.mark.parametrize("solver", ["lbfgs", "nonlinear-cg", "hessian-free", "gradient-descent"])
 def test_solvers_that_take_preconditioners_take_it(solver):
     """It brings each of them further in as many iterations."""
-    import thalweg
 
     ends = []
     for preconditioner in ("identity", "kronecker"):
@@ -165,16 +163,3 @@ def test_solvers_that_take_preconditioners_take_it(solver):
         )
         ends.append(result.objective)
     assert ends[1] < ends[0]
-
-
-def test_a_run_is_not_resumed_with_other_options_of_the_metric(tmp_path):
-    method = {"solver": "saddle-free-subspace", "checkpoint": tmp_path}
-    metric = KroneckerPreconditioner(decay=0.9)
-    first = thalweg.minimize(
-        objective(MPI.COMM_SELF), preconditioner=metric, iterations=2, **method
-    )
-    assert not any("cannot be digested" in note for note in first.notes)
-    with pytest.raises(CheckpointError, match="decay"):
-        thalweg.minimize(
-            objective(MPI.COMM_SELF), preconditioner="kronecker", decay=0.1, resume=True, **method
-        )

@@ -97,31 +97,20 @@ def test_methods_whose_labels_look_alike_are_compared(tmp_path):
     assert not (tmp_path / "all" / "result.json").exists()
 
 
-POINTS = np.random.default_rng(0).standard_normal((20, 3))
-LABELS = np.arange(20) % 3
-
-
-def config(folder, iterations):
-    return {
-        "data": {"path": str(folder / "points.npy"), "labels": str(folder / "labels.npy")},
-        "objective": {"name": "elastic-embedding", "perplexity": 4},
-        "stop": {"iterations": iterations, "decrease": 0.0},
-        "output": {"pictures": False},
-    }
-
-
-def saved(folder, labels=LABELS):
-    folder.mkdir()
-    np.save(folder / "points.npy", POINTS)
-    np.save(folder / "labels.npy", labels)
-    return folder
-
-
 def test_data_and_labels_may_move(tmp_path):
-    here, there = saved(tmp_path / "here"), saved(tmp_path / "there")
-    thalweg.run(config(here, 2), tmp_path / "run", comm=MPI.COMM_SELF)
-    moved = config(there, 4)
-    result = thalweg.run(moved, tmp_path / "run", resume=True, comm=MPI.COMM_SELF)
+    for name, iterations in (("here", 2), ("there", 4)):
+        folder = tmp_path / name
+        folder.mkdir()
+        np.save(folder / "points.npy", np.random.default_rng(0).standard_normal((20, 3)))
+        np.save(folder / "labels.npy", np.arange(20) % 3)
+        config = {
+            "data": {"path": str(folder / "points.npy"), "labels": str(folder / "labels.npy")},
+            "objective": {"name": "elastic-embedding", "perplexity": 4},
+            "stop": {"iterations": iterations, "decrease": 0.0},
+            "output": {"pictures": False},
+        }
+        resume = name == "there"
+        result = thalweg.run(config, tmp_path / "run", resume=resume, comm=MPI.COMM_SELF)
     assert result.iterations == 4
     assert len(result.trace) == 5
 
