@@ -72,7 +72,15 @@ def embedding(
     check_dimensions(made.layout)
     notes: list[str] = []
     affinities = Affinities(weights) if weights is not None else made.affinities(notes.append)
-    densities = _density_term(made.layout, affinities) if chosen.density > 0.0 else None
+    densities = None
+    if chosen.density > 0.0:
+        if affinities.squared is None:
+            raise InputError(
+                "the correlation of densities needs the data, and affinities alone are given; use "
+                "density = 0"
+            )
+        rows = scipy.sparse.csr_matrix(affinities.weights)
+        densities = DensityCorrelation(made.layout, rows, affinities.squared, affinities.places)
     components = 1
     from_points = weights is None and chosen.affinity != "precomputed"
     if from_points and family.staged and chosen.repulsive_weights != "complement":
@@ -145,6 +153,8 @@ class _Embedding:
             edges = weights * affinities.total
             of_edges = attractive_sum(layout, family.repulsion, edges, places=places)
             repulsion, lambda_ = CombinedPairs(repulsion, of_edges, (1.0, -1.0)), 1.0
+        values = weights.data if scipy.sparse.issparse(weights) else weights
+        entropy = float(scipy.special.entr(values).sum())  # with 0 log 0 = 0
         stages = family.stages(layout.rows, options.exaggeration, densities is not None)
         return PairwiseEmbedding(
             layout,
@@ -154,7 +164,7 @@ class _Embedding:
             normalized=family.normalized,
             lambda_=lambda_ if options.lambda_ is None else options.lambda_,
             repulsion_scale=scale,
-            constant=_negative_entropy(layout, weights) if family.normalized else 0.0,
+            constant=-float(sum_over_ranks(layout.comm, entropy)) if family.normalized else 0.0,
             start=self.start(affinities, start),
             stages=stages,
             stage_iterations=defaults.STAGE_ITERATIONS,
@@ -184,19 +194,3 @@ class _Embedding:
         elif init == "spectral":
             rows = eigenvectors(layout, affinities.weights, scale, affinities.places)
         return Start(layout, rows, scale, defaults.NOISE * scale)
-
-
-def _density_term(layout: Layout, affinities: Affinities) -> DensityCorrelation:
-    if affinities.squared is None:
-        raise InputError(
-            "the correlation of densities needs the data, and affinities alone are given; use "
-            "density = 0"
-        )
-    weights = scipy.sparse.csr_matrix(affinities.weights)
-    return DensityCorrelation(layout, weights, affinities.squared, affinities.places)
-
-
-def _negative_entropy(layout: Layout, weights: Weights) -> float:
-    """Sum p log p, with 0 log 0 = 0."""
-    values = weights.data if scipy.sparse.issparse(weights) else weights
-    return -float(sum_over_ranks(layout.comm, float(scipy.special.entr(values).sum())))

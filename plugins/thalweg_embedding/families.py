@@ -143,10 +143,7 @@ def largevis() -> Family:
 def negative_t_sne(
     normalization: Annotated[
         float,
-        Help(
-            "constant in place of t-SNE's normalization, per pair; larger values attract more",
-            above=0,
-        ),
+        Help("constant instead of t-SNE's normalization, per pair; larger attract more", above=0),
     ] = 1.0,
 ) -> Family:
     """Neg-t-SNE (Damrich, Boehm, Hamprecht and Kobak 2023), of its loss's expectation.

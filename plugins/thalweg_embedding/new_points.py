@@ -95,7 +95,10 @@ class PlacedMap:
     def _place(self, indices: np.ndarray, squared: np.ndarray) -> np.ndarray:
         k = indices.shape[1]
         share, interpolating = interpolation(squared)
-        weights = share[:, None] * self._weights(squared) + interpolating
+        weights = one_way(squared, self.options, len(self.places))
+        if self.options.affinity == "fuzzy":  # rows sum to 1
+            weights /= weights.sum(axis=1, keepdims=True)
+        weights = share[:, None] * weights + interpolating
         places = np.einsum("nk,nkd->nd", weights, self.places[indices])
         # Of the type that the known points' edges have, so that they share a kernel.
         columns = indices.astype(np.uint32).ravel()
@@ -110,13 +113,6 @@ class PlacedMap:
         self._descend(places, value_and_slope)
         return places
 
-    def _weights(self, squared: np.ndarray) -> np.ndarray:
-        """Affinities of new points to their nearest known ones; rows sum to 1."""
-        weights = one_way(squared, self.options, len(self.places))
-        if self.options.affinity == "fuzzy":
-            weights /= weights.sum(axis=1, keepdims=True)
-        return weights
-
     def _neighbors(self, new: Any) -> tuple[np.ndarray, np.ndarray]:
         """Nearest known points in ascending order, and squared distances.  Collective."""
         options, rows = self.options, len(self.places)
@@ -127,7 +123,13 @@ class PlacedMap:
         k = min(rows, max(3, round(neighbors)))
         metric = ALIASES.get(options.metric, options.metric)
         if metric == "precomputed":
-            return _nearest_given(new, k)
+            if scipy.sparse.issparse(new):
+                raise InputError("distances of new points to all fitted ones must be a dense array")
+            if new.min(initial=0.0) < 0.0:
+                raise InputError("precomputed distances must not be negative")
+            squared = np.asarray(new, dtype=float) ** 2
+            near = np.argsort(squared, axis=1, kind="stable")[:, :k]
+            return near, np.take_along_axis(squared, near, 1)
         if metric not in ("euclidean", *ANGULAR, *OTHERS):
             raise InputError(
                 f"new points cannot be placed by metric '{metric}'; use 'euclidean', 'cosine', "
@@ -234,14 +236,3 @@ def dataset_of(rows: Any, layout: Layout | None) -> Dataset:
         empty = np.empty((rows.shape[0], 0))
         return SparseDataset(empty, layout, sparse=scipy.sparse.csr_matrix(rows))
     return Dataset(np.asarray(rows), layout)
-
-
-def _nearest_given(distances: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest known points where a row holds the distances to all of them."""
-    if scipy.sparse.issparse(distances):
-        raise InputError("distances of new points to all fitted ones must be a dense array")
-    if distances.min(initial=0.0) < 0.0:
-        raise InputError("precomputed distances must not be negative")
-    squared = np.asarray(distances, dtype=float) ** 2
-    near = np.argsort(squared, axis=1, kind="stable")[:, :k]
-    return near, np.take_along_axis(squared, near, 1)

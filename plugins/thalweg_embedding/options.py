@@ -12,10 +12,7 @@ Perplexity = Annotated[
     Help("effective number of neighbors of a point; 30, or fewer for small data", above=1),
 ]
 Neighbors = Annotated[
-    int,
-    Help(
-        "nearest neighbors of a point; nearest pairs connect components of their graph", minimum=1
-    ),
+    int, Help("nearest neighbors; nearest pairs connect components of their graph", minimum=1)
 ]
 Search = Annotated[
     Literal["exact", "approximate"],
@@ -47,11 +44,7 @@ class AffinityOptions:
         ),
     ] = "auto"
     n_neighbors: Annotated[
-        int,
-        Help(
-            "nearest neighbors of a point in uniform and fuzzy affinities; these count itself",
-            minimum=2,
-        ),
+        int, Help("neighbors of a point in uniform and fuzzy affinities; these count it", minimum=2)
     ] = 15
     metric: Annotated[
         str,
@@ -82,9 +75,7 @@ class StartOptions:
     ] = "auto"
     init_scale: Annotated[
         float | None,
-        Help(
-            "standard deviation of the starting map; by default chosen", unit="map units", above=0
-        ),
+        Help("standard deviation of the start; by default chosen", unit="map units", above=0),
     ] = None
 
 
@@ -117,11 +108,7 @@ class RepulsionOptions:
     ] = "auto"
     repulsion_error: Annotated[
         float,
-        Help(
-            "error of a pair's force by the grid, relative to the strongest force",
-            minimum=1e-9,
-            maximum=0.1,
-        ),
+        Help("error of a force by the grid, relative to the strongest", minimum=1e-9, maximum=0.1),
     ] = 1e-2
     exaggeration: Annotated[
         float | None,

@@ -230,12 +230,8 @@ class PairwiseEmbedding(
         it has negative weights throughout, and is left out.
         """
         factor, shift = self._factor(x)
-        return (
-            4.0
-            * self._lambda
-            * factor
-            * self.repulsion.second_order(CONVEX_PRODUCT, x, direction, shift)
-        )
+        product = self.repulsion.second_order(CONVEX_PRODUCT, x, direction, shift)
+        return 4.0 * self._lambda * factor * product
 
     def _factor(self, x: Array) -> tuple[float, float]:
         if not self.normalized:

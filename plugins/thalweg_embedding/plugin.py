@@ -6,7 +6,7 @@ from thalweg.plugins import MetricSpec, ObjectiveSpec, PreconditionerSpec, Solve
 #: that the cap shortens lowers the objective by little, so that many count together.
 STOP = {"iterations": 500, "decrease": 1e-2, "window": 20}
 
-#: What ``thalweg list`` says of the embeddings that attract neighbors and repel all points.
+#: What ``thalweg list`` says of the embeddings and their preconditioners.
 SUMMARIES = {
     "elastic-embedding": "elastic embedding: neighbors attract by d, all points repel by exp(-d)",
     "sne": "SNE: mean KL divergence of each point's affinities from a Gaussian kernel in the map",
@@ -17,6 +17,12 @@ SUMMARIES = {
     "largevis": "LargeVis: cross-entropy of entropic affinities with t-SNE's kernel",
     "neg-t-sne": "Neg-t-SNE: t-SNE by negative sampling, its loss summed over all pairs",
     "pacmap": "PaCMAP: neighbors, mid-near and further pairs, chosen once, in three phases",
+    "laplacian-eigenmaps": "Laplacian eigenmaps: near neighbors, with orthonormal coordinates",
+    "lle": "locally linear embedding: points as combinations of their neighbors",
+    "spectral": "spectral direction: the graph Laplacian of the affinities, set up once",
+    "partial-hessian": "Laplacian plus the positive part of the repulsion, solved by inner CG",
+    "fixed-point": "row sums of the affinities: the fixed-point iteration",
+    "hessian-diagonal": "the positive part of the Hessian's diagonal",
 }
 
 
@@ -33,10 +39,20 @@ def _pairwise(name: str, code: str, *estimators: str, staged: bool = True) -> Ob
     )
 
 
+def _eigenproblem(name: str, builder: str, estimator: str) -> ObjectiveSpec:
+    return ObjectiveSpec(
+        name=name,
+        summary=SUMMARIES[name],
+        load=f"thalweg_embedding.eigenmaps.eigenmaps_from_data:{builder}",
+        aliases=(estimator,),
+        solver="eigen",
+    )
+
+
 @hookimpl
 def thalweg_objectives() -> list[ObjectiveSpec]:
     """The embeddings."""
-    code, eigenmaps = "objectives:", "thalweg_embedding.eigenmaps.eigenmaps_from_data:"
+    code = "objectives:"
     return [
         _pairwise("t-sne", code + "t_sne", "TSNE"),
         _pairwise("umap", code + "umap_embedding", "UMAP"),
@@ -49,20 +65,8 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
         ),
         _pairwise("sne", code + "plain_sne", staged=False),
         _pairwise("t-ee", code + "t_elastic_embedding", staged=False),
-        ObjectiveSpec(
-            name="laplacian-eigenmaps",
-            summary="Laplacian eigenmaps: neighbors close together, with orthonormal coordinates",
-            load=eigenmaps + "laplacian_eigenmaps",
-            aliases=("LaplacianEigenmaps",),
-            solver="eigen",
-        ),
-        ObjectiveSpec(
-            name="lle",
-            summary="locally linear embedding: points as combinations of their neighbors",
-            load=eigenmaps + "locally_linear_embedding",
-            aliases=("LocallyLinearEmbedding",),
-            solver="eigen",
-        ),
+        _eigenproblem("laplacian-eigenmaps", "laplacian_eigenmaps", "LaplacianEigenmaps"),
+        _eigenproblem("lle", "locally_linear_embedding", "LocallyLinearEmbedding"),
     ]
 
 
@@ -81,28 +85,16 @@ def thalweg_solvers() -> list[SolverSpec]:
 @hookimpl
 def thalweg_preconditioners() -> list[PreconditionerSpec]:
     """The partial-Hessian strategies."""
-    code = "thalweg_embedding.preconditioners."
+    package = "thalweg_embedding.preconditioners."
+    code = {
+        "spectral": package + "spectral:SpectralDirection",
+        "partial-hessian": package + "partial_hessian:PartialHessian",
+        "fixed-point": package + "diagonal:FixedPoint",
+        "hessian-diagonal": package + "diagonal:HessianDiagonalScaling",
+    }
     return [
-        PreconditionerSpec(
-            name="spectral",
-            summary="spectral direction: the graph Laplacian of the affinities, set up once",
-            load=code + "spectral:SpectralDirection",
-        ),
-        PreconditionerSpec(
-            name="partial-hessian",
-            summary="Laplacian plus the positive part of the repulsion, solved by inner CG",
-            load=code + "partial_hessian:PartialHessian",
-        ),
-        PreconditionerSpec(
-            name="fixed-point",
-            summary="row sums of the affinities: the fixed-point iteration",
-            load=code + "diagonal:FixedPoint",
-        ),
-        PreconditionerSpec(
-            name="hessian-diagonal",
-            summary="the positive part of the Hessian's diagonal",
-            load=code + "diagonal:HessianDiagonalScaling",
-        ),
+        PreconditionerSpec(name=name, summary=SUMMARIES[name], load=load)
+        for name, load in code.items()
     ]
 
 

@@ -39,29 +39,19 @@ def repulsive_weights(
             "repulsive_weights = 'squared-distances' are Euclidean ones of dense rows, and here "
             "are sparse rows, affinities or another metric; use repulsive_weights = 'uniform'"
         )
-    squared = _squared_distances(dataset)
-    total = float(sum_over_ranks(dataset.comm, float(squared.sum())))
+    layout, own = dataset.layout, np.arange(dataset.layout.local_rows)
+    sums = np.asarray(sum_over_ranks(layout.comm, dataset.values.sum(axis=0, dtype=float)))
+    whole = layout.gather_rows(dataset.values - sums / n)
+    squares = (whole**2).sum(axis=1)
+    squared = -2.0 * layout.local(whole) @ whole.T
+    squared += layout.local(squares)[:, None]
+    squared += squares
+    np.maximum(squared, 0.0, out=squared)
+    squared[own, layout.start + own] = 0.0
+    total = float(sum_over_ranks(layout.comm, float(squared.sum())))
     if total == 0.0:
         raise InputError(
             "repulsive weights from squared distances need points that differ, and all are "
             "equal; use repulsive_weights = 'uniform'"
         )
     return 1.0 / total, squared
-
-
-def _squared_distances(dataset: Dataset) -> np.ndarray:
-    """This rank's rows of the squared distances of all points, shape (local_rows, rows)."""
-    layout = dataset.layout
-    mean = (
-        np.asarray(sum_over_ranks(layout.comm, dataset.values.sum(axis=0, dtype=float)))
-        / layout.rows
-    )
-    whole = layout.gather_rows(dataset.values - mean)
-    values, squares = layout.local(whole), (whole**2).sum(axis=1)
-    distances = -2.0 * values @ whole.T
-    distances += layout.local(squares)[:, None]
-    distances += squares
-    np.maximum(distances, 0.0, out=distances)
-    own = np.arange(layout.local_rows)
-    distances[own, layout.start + own] = 0.0
-    return distances

@@ -63,12 +63,7 @@ def principal_components(dataset: Dataset, dimensions: int, scale: float) -> np.
             f"(the data's columns), not {dimensions}; use init = 'random'"
         )
     rows = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
-    scores = projected(rows.astype(float), layout, dimensions)
-    return scaled(_without_outliers(scores, layout), layout.with_columns(dimensions), scale)
-
-
-def _without_outliers(rows: np.ndarray, layout: Layout) -> np.ndarray:
-    """Centered columns, their outliers moved to the limit again and again; collective."""
+    rows = projected(rows.astype(float), layout, dimensions)
     for _ in range(MOVES):
         squares = np.asarray(sum_over_ranks(layout.comm, (rows**2).sum(axis=0)))
         limit = FAR * np.sqrt(squares / layout.rows)
@@ -76,7 +71,7 @@ def _without_outliers(rows: np.ndarray, layout: Layout) -> np.ndarray:
             break
         rows = np.clip(rows, -limit, limit)
         rows -= np.asarray(sum_over_ranks(layout.comm, rows.sum(axis=0))) / layout.rows
-    return rows
+    return scaled(rows, layout.with_columns(dimensions), scale)
 
 
 def eigenvectors(

@@ -8,6 +8,7 @@ with those on other ranks, among the neighbors of neighbors (Dong, Moses and Li 
 # mypy: disable-error-code="no-untyped-def"
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -66,7 +67,7 @@ def approximate_neighbors(
     """Most of the k nearest neighbors of each of this rank's rows, by Euclidean distance.
 
     Collective.  The result is the same for a given seed and number of ranks.  Rows that lie on
-    their ranks by the ``relocation`` of ``cells`` stay where they are.  A rank works with its rows
+    the ranks that ``cells`` choose stay where they are.  A rank works with its rows
     and at most twice as many copies of others.  Distances are exact.  Where a rank would have few
     rows the search is exact, and the result says so.
     """
@@ -76,18 +77,16 @@ def approximate_neighbors(
         reason = f"{layout.rows:,} rows are few for {comm.size} rank{'s' * (comm.size > 1)}"
         return ApproximateNeighbors(*nearest_neighbors(layout, values, k), 1.0, reason)
     cells = cells or CoarseCells.of(layout, values, seed)
-    near = cells.ranks_near(values, NEAREST_CELLS)
-    places = _Places(layout, cells.scaled(values), near)
+    places = _Places(layout, cells.scaled(values), cells.ranks_near(values, NEAREST_CELLS))
     if min_over_ranks(comm, places.own) < 4 * k:
         reason = "the rows lie so unevenly that some rank's part of space has hardly any"
         return ApproximateNeighbors(*nearest_neighbors(layout, values, k), 1.0, reason)
-    judged = _Judged(places, k)
+    recall_of = _judge(places, k)
     indices, squared = _by_trees(places, k, seed)
-    recall = judged.recall(squared)
+    recall = recall_of(squared)
     for _ in range(ROUNDS):
         _refine(places, indices, squared)
-        recall = judged.recall(squared)
-        if recall >= ENOUGH:
+        if (recall := recall_of(squared)) >= ENOUGH:
             break
     returned = places.moved.backward(places.moved.original_numbers(indices))
     distances = places.moved.backward(squared)
@@ -187,37 +186,27 @@ def _refine(places: _Places, indices: np.ndarray, squared: np.ndarray) -> None:
         values = fetching.with_ghosts(own)
         at = wanted.positions(candidates)
         first = layout.start + (rows.start if rows.start < places.own else 0)
-        _improve_on_threads(values, own[rows], first, candidates, at, indices[rows], squared[rows])
+        lists = own[rows], candidates, at, indices[rows], squared[rows]
+
+        def improve(start: int, values=values, first=first, lists=lists) -> None:
+            mine, *others = (part[start : start + CHUNK] for part in lists)
+            _improve(values, mine, first + start, *others)
+
+        run_on_threads(improve, list(range(0, len(lists[0]), CHUNK)))
 
 
-def _improve_on_threads(values, own, first, candidates, at, indices, squared) -> None:
-    """As :func:`_improve`, chunks of rows on all threads."""
+def _judge(places: _Places, k: int) -> Callable[[np.ndarray], float]:
+    """Share of the true neighbors of a sample of rows that distances tell of.  Collective."""
+    layout = places.layout
+    chosen = np.unique(np.linspace(0, layout.rows - 1, min(JUDGED, layout.rows)).astype(np.int64))
+    mine, total = layout.own(chosen), len(chosen) * k
+    limits = nearest_neighbors(layout, places.values[: places.own], k, mine)[1][:, -1:]
 
-    def improve(start: int) -> None:
-        chunk = slice(start, start + CHUNK)
-        _improve(
-            values, own[chunk], first + start, candidates[chunk], at[chunk],
-            indices[chunk], squared[chunk],
-        )  # fmt: skip
+    def recall(squared: np.ndarray) -> float:
+        hits = (squared[mine] <= limits * (1.0 + 1e-12)).sum()
+        return float(sum_over_ranks(layout.comm, float(hits))) / total
 
-    run_on_threads(improve, list(range(0, len(own), CHUNK)))
-
-
-class _Judged:
-    """The distances of a sample of rows to their true neighbors.  Collective."""
-
-    def __init__(self, places: _Places, k: int) -> None:
-        self._layout = layout = places.layout
-        chosen = np.linspace(0, layout.rows - 1, min(JUDGED, layout.rows)).astype(np.int64)
-        chosen = np.unique(chosen)
-        self._mine = layout.own(chosen)
-        values, self._total = places.values[: places.own], len(chosen) * k
-        self._limits = nearest_neighbors(layout, values, k, self._mine)[1][:, -1:]
-
-    def recall(self, squared: np.ndarray) -> float:
-        """Share of their neighbors that were found."""
-        hits = (squared[self._mine] <= self._limits * (1.0 + 1e-12)).sum()
-        return float(sum_over_ranks(self._layout.comm, float(hits))) / self._total
+    return recall
 
 
 @njit(inline="always")

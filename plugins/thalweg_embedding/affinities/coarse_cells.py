@@ -8,7 +8,6 @@ import numpy as np
 from thalweg.errors import InputError
 from thalweg.numerics import lloyd
 from thalweg.parallel import MPI, Layout, max_over_ranks, raise_on_all_ranks, sum_large
-from thalweg_embedding.relocation import Relocation
 
 #: Cells for each rank, and rows of the sample for each cell.
 CELLS, SAMPLED = 16, 32
@@ -64,10 +63,6 @@ class CoarseCells:
         if self.comm.size == 1:
             return np.zeros((len(values), 1), dtype=np.int64)
         return np.asarray(self.ranks[_nearest(self.scaled(values), self.centers, most)])
-
-    def relocation(self, layout: Layout, values: np.ndarray) -> Relocation:
-        """From rows to the ranks of their nearest cells.  Collective."""
-        return Relocation(layout, self.ranks_near(values)[:, 0])
 
 
 def _centers(layout: Layout, values: np.ndarray, seed: int) -> np.ndarray:

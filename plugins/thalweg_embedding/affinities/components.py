@@ -6,7 +6,7 @@ from scipy.sparse.csgraph import connected_components
 
 from thalweg.engines.laplacian import component_labels
 from thalweg.parallel import Layout, rows_at, sum_over_ranks
-from thalweg_embedding.affinities.symmetric import Weights, transposed
+from thalweg_embedding.affinities.symmetric import Weights, both_ways
 from thalweg_embedding.relocation import Relocation
 
 #: Share of the uniform affinity that ties components together, and pairs per point that carry it.
@@ -40,16 +40,10 @@ def tied_together(
     columns = (np.arange(map_layout.start, map_layout.stop)[:, None] + offsets) % n
     if places is not None:
         columns = places.forward(places.new_numbers(columns))
-    one_way = scipy.sparse.csr_matrix(
-        (
-            np.full(columns.size, 0.5 * UNIFORM_SHARE / (n * count)),
-            columns.ravel(),
-            np.arange(0, columns.size + 1, count),
-        ),
-        shape=(layout.local_rows, n),
+    there, back = both_ways(
+        layout, columns, np.full(columns.shape, 0.5 * UNIFORM_SHARE / (n * count))
     )
-    links = one_way + transposed(layout, one_way)
-    tied = weights * (1.0 - UNIFORM_SHARE) + links
+    tied = weights * (1.0 - UNIFORM_SHARE) + (there + back)
     return np.asarray(tied) if not scipy.sparse.issparse(tied) else tied.tocsr(), components
 
 

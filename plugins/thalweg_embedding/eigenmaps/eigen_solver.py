@@ -127,7 +127,9 @@ class Eigen(Solver[EigenState]):
         comm = layout.comm
         parts = comm.gather(objective.matrix, root=0)
         null = layout.gather_rows(objective.null_vector)
-        shift, norm = SHIFT * _mean_diagonal(objective), _norm(objective)
+        own = objective.matrix.diagonal(k=layout.start) if layout.local_rows else np.zeros(1)
+        shift = SHIFT * (float(sum_over_ranks(layout.comm, float(own.sum()))) / layout.rows)
+        norm = _norm(objective)
         krylov = self._by_arpack
         if self._method(layout.rows) == "slepc":
             from thalweg.parallel import options_prefix
@@ -168,14 +170,16 @@ class Eigen(Solver[EigenState]):
         if method == "lobpcg":
             return self._by_lobpcg(matrix, null, shift, norm, dimensions)
         vectors = krylov(matrix, null, shift, dimensions + 1)
-        return _away_from(null, matrix, vectors)[:, :dimensions]
+        # One direction of these, the nearest to the null vector, is taken out.
+        inside = vectors @ scipy.linalg.null_space((null @ vectors)[None, :])
+        values, turn = np.linalg.eigh(inside.T @ (matrix @ inside))
+        return np.asarray(inside @ turn[:, np.argsort(values)])[:, :dimensions]
 
     def _by_arpack(self, matrix, null, shift, count):  # type: ignore[no-untyped-def]
         start = np.random.default_rng(0).standard_normal((matrix.shape[0], count + 1))
         start -= np.outer(null, null @ start)
-        tolerance = SHARE * self.tolerance
         return scipy.sparse.linalg.eigsh(
-            matrix, count, sigma=-shift, which="LM", v0=start[:, 0], tol=tolerance
+            matrix, count, sigma=-shift, which="LM", v0=start[:, 0], tol=SHARE * self.tolerance
         )[1]
 
     def _by_slepc(self, SLEPc, prefix, matrix, null, shift, count):  # type: ignore[no-untyped-def]
@@ -241,22 +245,8 @@ class Eigen(Solver[EigenState]):
         return vectors[:, :dimensions]
 
 
-def _away_from(null: np.ndarray, matrix: Any, vectors: np.ndarray) -> np.ndarray:
-    """Ritz vectors, by eigenvalue, in the span of vectors without the null vector's direction."""
-    # One direction of these, the nearest to the null vector, is taken out.
-    inside = vectors @ scipy.linalg.null_space((null @ vectors)[None, :])
-    values, turn = np.linalg.eigh(inside.T @ (matrix @ inside))
-    return np.asarray(inside @ turn[:, np.argsort(values)])
-
-
 def _norm(objective: Any) -> float:
     """Largest sum of absolute values in a row of the matrix.  Collective."""
     absolute = abs(objective.matrix.copy())  # which would sort the matrix itself
     largest = np.asarray(absolute.sum(axis=1)).max(initial=0.0)
     return float(max_over_ranks(objective.comm, float(largest)))
-
-
-def _mean_diagonal(objective: Any) -> float:
-    layout = objective.layout
-    own = objective.matrix.diagonal(k=layout.start) if layout.local_rows else np.zeros(1)
-    return float(sum_over_ranks(layout.comm, float(own.sum()))) / layout.rows

@@ -61,13 +61,7 @@ def laplacian_eigenmaps(
             f"the graph of affinities has {pieces} components, and eigenvectors would "
             f"show nothing but these; {remedy}"
         )
-    return _of_laplacian(dataset.layout.with_columns(dimensions), graph, normalized, components)
-
-
-def _of_laplacian(
-    layout: Layout, graph: scipy.sparse.csr_matrix, normalized: bool, components: int
-) -> EigenvectorEmbedding:
-    """The eigenproblem of a graph's Laplacian, with or without the degrees."""
+    layout = dataset.layout.with_columns(dimensions)
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     scaling = 1.0 / np.sqrt(degrees) if normalized else np.ones(layout.local_rows)
     whole = layout.gather_rows(scaling)

@@ -111,8 +111,7 @@ class MapEstimator(MapTransformer):
         "early_exaggeration": "use exaggeration, by which the repulsion is divided at first",
         "n_iter": "use max_iter",
         "n_epochs": "use max_iter",
-        "theta": "repulsion is summed over all pairs, to an error that follows the run",
-        "angle": "repulsion is summed over all pairs, to an error that follows the run",
+        **dict.fromkeys(("theta", "angle"), "all pairs repel, to an error that follows the run"),
         "method": "use graph for the affinities, solver for the minimization",
         "negative_sample_rate": "all pairs repel; use lambda_, half of that rate",
         "n_iter_early_exag": "stages end by themselves; use exaggeration for their beginning",
@@ -297,10 +296,8 @@ class MapEstimator(MapTransformer):
                 f"init must be a string or an array of numbers, and cannot be read as one: {error}"
             ) from error
         shape = (layout.local_rows, self.n_components)
-        if start.shape != shape:
-            raise InputError(f"init must have shape {shape}, not {start.shape}")
-        if not np.isfinite(start).all():
-            raise InputError("init must be finite")
+        if start.shape != shape or not np.isfinite(start).all():
+            raise InputError(f"init must be finite and of shape {shape}; it has {start.shape}")
         return start
 
     def _keep(self, result: thalweg.Result, dataset: Dataset, objective: PairwiseEmbedding) -> None:

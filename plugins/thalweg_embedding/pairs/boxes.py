@@ -6,7 +6,6 @@ map has one value, whatever was evaluated before it.
 
 import functools
 import math
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -96,7 +95,9 @@ class Boxes:
     ) -> None:
         self.layout, self.function, self.tolerance = layout, function, tolerance
         self._pair_cost = pair_cost
-        self._kept: OrderedDict[tuple[float, float, bool], Box] = OrderedDict()
+        self._box = functools.lru_cache(KEPT)(
+            lambda split, reach, slabs: Box(layout, split, reach, tolerance, slabs)
+        )
 
     def place(self, rows: np.ndarray) -> Placement | None:
         """Placement of these points on a mesh; None if no mesh serves.  Collective."""
@@ -132,7 +133,14 @@ class Boxes:
         total = box.mesh.energy(density, box.influence) - own
         least = abs(own)
         if box.split.radius > 0.0:
-            near = self._add_near(placed, slopes)
+            split, real = box.split, box.real
+            points, _ = self.near_points(placed)
+            single, count = bool(real == np.float32), points[-1].size
+            function = near_function(self.function, single)
+            totals = np.zeros(-(-count // near_loops.BLOCK))
+            run = specialize(near_loops.first_order, function, "near")
+            run(*points, real.type(split.cut), real.type(split.radius**2), totals, slopes)
+            near = float(totals.sum()) - count * at_zero(function, split.cut, single)
             total += float(sum_over_ranks(self.layout.comm, near))
             if self.function is not STUDENT:
                 least = rows_of_all * abs(self.function(0.0)[0])
@@ -157,28 +165,6 @@ class Boxes:
         own = np.flatnonzero(cells.order < len(decomposition.points)).astype(np.int32)
         where = (cells.points, cells.order, cells.starts, cells.along, cells.low, 1.0 / cells.side)
         return (*where, own), extended
-
-    def _add_near(self, placed: Placement, slopes: np.ndarray) -> float:
-        """Near part of the sum over the points held, of a point with itself left out."""
-        split, real = placed.box.split, placed.box.real
-        points, _ = self.near_points(placed)
-        count = points[-1].size
-        single = bool(real == np.float32)
-        function = near_function(self.function, single)
-        totals = np.zeros(-(-count // near_loops.BLOCK))
-        run = specialize(near_loops.first_order, function, "near")
-        squared = real.type(split.radius**2)
-        run(*points, real.type(split.cut), squared, totals, slopes)
-        return float(totals.sum()) - count * at_zero(function, split.cut, single)
-
-    def _box(self, split: Split, reach: float, slabs: bool) -> Box:
-        key = (split.cut, reach, slabs)
-        if key not in self._kept:
-            while len(self._kept) >= KEPT:
-                self._kept.popitem(last=False)
-            self._kept[key] = Box(self.layout, split, reach, self.tolerance, slabs)
-        self._kept.move_to_end(key)
-        return self._kept[key]
 
 
 def side_for(extent: float) -> float:

@@ -86,13 +86,10 @@ class FixedField:
             values[rows], slopes[rows] = fields[:, 0], fields[:, 1:]
         if beyond.any():
             rows = np.flatnonzero(beyond)
-            values[rows], slopes[rows] = self._summed(places[rows])
-        return values, slopes
-
-    def _summed(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, slopes = np.zeros(len(places)), np.zeros(places.shape)
-        loop = specialize(all_pairs_loops.first_order, self._function)
-        nobody = -len(places) - 1  # no fixed point is one of the places
-        columns = self._points.T.copy()
-        loop(places, columns, nobody, np.empty((0, 0)), 0, 0.0, values, slopes)
+            found, towards = np.zeros(len(rows)), np.zeros((len(rows), places.shape[1]))
+            nobody = -len(rows) - 1  # no fixed point is one of the places
+            columns, alike = self._points.T.copy(), np.empty((0, 0))
+            loop = specialize(all_pairs_loops.first_order, self._function)
+            loop(places[rows], columns, nobody, alike, 0, 0.0, found, towards)
+            values[rows], slopes[rows] = found, towards
         return values, slopes

@@ -61,7 +61,12 @@ class GridCurvature:
 
     def second_order(self, kind: SecondOrder, direction: Array) -> Array:
         """As :meth:`PairSum.second_order`; convex parts where phi'' is nowhere negative."""
-        fields = self._sums_of_modes(kind.convex)
+        if kind.convex not in self._fields:  # sums of the kernels over all points
+            self._fields[kind.convex] = {
+                entry: self._at_points(self._density * kernel)
+                for entry, kernel in self._modes(kind.convex).items()
+            }
+        fields = self._fields[kind.convex]
         if kind in (SecondOrder.PRODUCT, SecondOrder.CONVEX_PRODUCT):
             return self._product(kind, fields, direction)
         sums = np.stack([fields[i, i] for i in range(self.layout.columns)], axis=1)
@@ -99,15 +104,6 @@ class GridCurvature:
             }
         pairs = itertools.combinations_with_replacement(range(d), 2)
         return {(i, j): -0.5 * k[i] * k[j] * box.influence for i, j in pairs}
-
-    def _sums_of_modes(self, convex: bool) -> Matrix:
-        """Sums of these kernels over all points, at the points that this rank sums over."""
-        if convex not in self._fields:
-            self._fields[convex] = {
-                entry: self._at_points(self._density * kernel)
-                for entry, kernel in self._modes(convex).items()
-            }
-        return self._fields[convex]
 
     def _at_points(self, modes: np.ndarray) -> np.ndarray:
         """A series at the points that this rank holds."""

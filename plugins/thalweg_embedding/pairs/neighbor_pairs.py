@@ -20,7 +20,6 @@ SINGLE_ERROR = 2e-7
 #: Side of the widest map whose differences single precision gives to a ten-thousandth of a unit.
 WIDEST_SINGLE = 1_000.0
 
-
 #: Parts of the rows that threads sum side by side where each edge is stored once: as many as there
 #: are, and no fewer with fewer threads, so that sums do not depend on their number.
 PARTS = 8

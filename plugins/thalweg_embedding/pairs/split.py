@@ -114,12 +114,12 @@ class Split:
         largest = float(np.abs(far(np.logspace(-4, 4, 200) / cut)).max())
         # The wider the far part, the more points share in what its modes lose.
         lost = tolerance * min(1.0, cut)
-        band = bandwidth(
-            lambda d: far(d / cut),
-            lost,
-            _steepest(function) / math.sqrt(cut),
-            LARGE_SHARE * largest / min(1.0, cut),
-        )
+        r = np.concatenate([np.logspace(-3, 0, 200), np.linspace(1.0, 30.0, 1000)])
+        r = r[r >= function.core_radius]
+        # The steepest slope of the function along a line.
+        steepest = float(np.abs(2.0 * r * radial(function, 1)(r * r)).max()) / math.sqrt(cut)
+        large = LARGE_SHARE * largest / min(1.0, cut)
+        band = bandwidth(lambda d: far(d / cut), lost, steepest, large)
         return cls(function, cut, unfinished.radius, band * math.sqrt(cut))
 
     def far(self, derivative: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -134,13 +134,6 @@ class Split:
     def own(self) -> float:
         """The far part of a point with itself."""
         return float(self.far(0)(np.zeros(1))[0])
-
-
-def _steepest(function: PairFunction) -> float:
-    """The steepest slope of the function along a line, beyond its core radius."""
-    r = np.concatenate([np.logspace(-3, 0, 200), np.linspace(1.0, 30.0, 1000)])
-    r = r[r >= function.core_radius]
-    return float(np.abs(2.0 * r * radial(function, 1)(r * r)).max())
 
 
 def _range(function: PairFunction, tolerance: float) -> float:

@@ -8,9 +8,8 @@ import scipy.sparse
 
 from thalweg.engines.laplacian import AttractiveLaplacian, LaplacianSolver, component_labels
 from thalweg.interfaces import Capability, Objective, Preconditioner
-from thalweg.parallel import Array, Layout, min_over_ranks
+from thalweg.parallel import Array, min_over_ranks
 from thalweg.plugins import Help
-from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.defaults import FULL_LIMIT, MAX_NEIGHBORS, MIN_NEIGHBORS, SHARE_OF_NEIGHBORS
 from thalweg_embedding.preconditioners.diagonal import floored
 from thalweg_embedding.preconditioners.sparsify import strongest
@@ -52,26 +51,14 @@ class SpectralDirection(Preconditioner):
     neighbors: Annotated[
         int | None,
         Help(
-            "weights kept per row of the Laplacian, the largest; by default all up to 1,000 "
-            "points, else 7 to 20",
-            minimum=0,
+            "largest weights kept per row; by default all to 1,000 points, else 7 to 20", minimum=0
         ),
     ] = None
     method: Annotated[
-        Literal[
-            "auto",
-            "cholmod",
-            "petsc",
-            "mumps",
-            "blocks",
-            "dense",
-            "superlu",
-            "amg",
-            "icc",
-            "jacobi",
-        ],
+        Literal["auto", "cholmod", "petsc", "mumps", "blocks", "dense", "superlu",
+                "amg", "icc", "jacobi"],
         Help("how linear systems with the Laplacian are solved"),
-    ] = "auto"
+    ] = "auto"  # fmt: skip
     residual: Annotated[
         float | None,
         Help("relative residual of a solve; by default 0.1 in L-BFGS, else 1e-8", above=0, below=1),
@@ -92,13 +79,17 @@ class SpectralDirection(Preconditioner):
     def _factored(self, x: Array) -> LaplacianSolver:
         objective = self._objective
         layout, scale = objective.layout, objective.attraction_scale
+        weights: Any
         weights, self._places = placed_weights(objective, x)
         if self._places is not None:
             layout = self._places.layout.with_columns(layout.columns)
         degrees = floored(layout, np.asarray(weights.sum(axis=1), dtype=float).ravel())
         kappa = self.neighbors
         if kappa is None:
-            kappa = _usual_neighbors(layout, weights)
+            here = weights.nnz if scipy.sparse.issparse(weights) else np.count_nonzero(weights)
+            average = layout.comm.allreduce(int(here)) / layout.rows
+            kappa = int(min(MAX_NEIGHBORS, max(MIN_NEIGHBORS, average / SHARE_OF_NEIGHBORS)))
+            kappa = layout.rows if layout.rows <= FULL_LIMIT else kappa
         share = SHIFT
         least = min_over_ranks(layout.comm, float(degrees.min(initial=np.inf)))
         if kappa < layout.rows - 1:
@@ -125,11 +116,3 @@ class SpectralDirection(Preconditioner):
     def close(self) -> None:
         if hasattr(self, "_solver"):  # a run may be refused before set-up
             self._solver.close()
-
-
-def _usual_neighbors(layout: Layout, weights: Weights) -> int:
-    if layout.rows <= FULL_LIMIT:
-        return layout.rows
-    here = weights.nnz if scipy.sparse.issparse(weights) else np.count_nonzero(weights)
-    average = layout.comm.allreduce(int(here)) / layout.rows
-    return int(min(MAX_NEIGHBORS, max(MIN_NEIGHBORS, average / SHARE_OF_NEIGHBORS)))

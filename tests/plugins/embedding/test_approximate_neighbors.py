@@ -10,6 +10,7 @@ from thalweg_embedding.affinities import approximate_neighbors as module
 from thalweg_embedding.affinities import coarse_cells
 from thalweg_embedding.affinities.approximate_neighbors import approximate_neighbors
 from thalweg_embedding.affinities.coarse_cells import CoarseCells
+from thalweg_embedding.relocation import Relocation
 
 
 def data(layout, clusters=30):
@@ -95,7 +96,7 @@ def test_rows_that_lie_unevenly_are_searched_exactly_and_said_to_be(comm, monkey
 def test_coarse_cells_share_rows_out_and_keep_near_ones_together(comm):
     layout = Layout(comm, 2_000, 3)
     values = layout.random_normal(0) + 30.0 * (np.arange(layout.start, layout.stop) % 8)[:, None]
-    places = CoarseCells.of(layout, values).relocation(layout, values)
+    places = Relocation(layout, CoarseCells.of(layout, values).ranks_near(values)[:, 0])
     assert places.layout.counts().max() <= 1.5 * layout.rows / comm.size
     clouds = places.forward(np.arange(layout.start, layout.stop) % 8)
     parts = np.array(comm.allgather(np.bincount(clouds, minlength=8)))

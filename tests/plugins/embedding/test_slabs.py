@@ -105,7 +105,7 @@ def test_ranks_hold_and_send_their_share_and_density_is_the_same_to_the_bit(comm
     before = phases()["other"].bytes
     pairs.total_and_slopes(mine)
     sent = phases()["other"].bytes - before
-    (box,) = pairs._boxes._kept.values()
+    box = pairs._boxes.place(mine).box
     placed = box.mesh
     halo = len(held.halo(box.split.radius)(held.points)) - len(held.points)
     halo = max(comm.allgather(halo))
