@@ -6,6 +6,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
+from thalweg.driver.predictor import Predictor
 from thalweg.driver.progress import Progress
 from thalweg.driver.stopping import STATUSES, Stop
 from thalweg.errors import InputError
@@ -40,10 +41,24 @@ class HomotopySchedule:
 
     values: tuple[float, ...]
     stage: Stop = EARLY_RULES
+    error: float | None = None
 
     def __post_init__(self) -> None:
         if not self.values or not all(math.isfinite(value) for value in self.values):
             raise InputError(f"homotopy needs at least one finite value, not {list(self.values)}")
+        if self.error is not None and not (self.error > 0.0 and len(self.values) > 1):
+            raise InputError(
+                "an adaptive homotopy needs two values or more, and an error of its steps above 0, "
+                f"not {list(self.values)} and {self.error!r}"
+            )
+
+    def parameter(self, stage: float) -> float:
+        """The value at a stage; between two, on the power law (else the line) through both."""
+        first, share = self.values[int(stage)], stage % 1.0
+        second = self.values[min(int(stage) + 1, len(self.values) - 1)]
+        if min(first, second) > 0.0:
+            return float(first * (second / first) ** share)
+        return first + share * (second - first)
 
     @classmethod
     def proposed_by(cls, objective: Homotopy) -> Self | None:
@@ -53,13 +68,16 @@ class HomotopySchedule:
         return cls(values, rules) if values else None
 
     @classmethod
-    def logarithmic(cls, first: float, last: float, stages: int, stage: Stop = EARLY_RULES) -> Self:
+    def logarithmic(
+        cls, first: float, last: float, stages: int, stage: Stop = EARLY_RULES,
+        error: float | None = None,
+    ) -> Self:  # fmt: skip
         """``stages`` values spaced evenly in the logarithm from ``first`` to ``last``."""
         if first <= 0 or last <= 0 or stages < 1:
             raise InputError("homotopy needs positive ends and at least one stage")
         ratio = math.log(last / first)
         early = [first * math.exp(ratio * k / (stages - 1)) for k in range(stages - 1)]
-        return cls((*early, last), stage)
+        return cls((*early, last), stage, error)
 
 
 @dataclass
@@ -80,16 +98,22 @@ class Stages:
         self._homotopy = cast(Homotopy, objective)  # where there is a schedule
         self.last = 0 if schedule is None else len(schedule.values) - 1
         self.columns: tuple[str, ...] = ()
+        self._predictor: Predictor | None = None
         if schedule is not None:
             require(objective, (Homotopy,), "a homotopy")
             for value in schedule.values:
                 self._homotopy.check_homotopy(value)
+            if schedule.error is not None:
+                self._predictor = Predictor(
+                    objective, self.solver, self.at, schedule.parameter, schedule.error
+                )
         if isinstance(objective, Homotopy):
             self._before = objective.homotopy_parameter
             # The number of the stage, from 0, and the objective with the parameter of the last, NaN
             # where the objective at hand does not tell it.
             own = () if schedule is None else (Trace.STAGE, "wanted_objective")
-            self.columns = (objective.homotopy_name, *own)
+            cost = () if self._predictor is None else ("tangent_products",)
+            self.columns = (objective.homotopy_name, *own, *cost)
 
     @property
     def rules(self) -> list[Stop]:
@@ -99,7 +123,7 @@ class Stages:
     @property
     def left(self) -> int:
         """Number of stages after the present one."""
-        return max(0, self.last - self.at.stage)
+        return max(0, math.ceil(self.last - self.at.stage))
 
     def cut(self, *used: float) -> bool:
         """Whether so much of a budget is used that the last stage must begin."""
@@ -116,13 +140,13 @@ class Stages:
             self.at.cut = True
             self.enter(self.last)
 
-    def enter(self, stage: int) -> None:
+    def enter(self, stage: float) -> None:
         """Give the objective the parameter of a stage."""
         self.at.stage = stage
         if self.schedule is not None:
-            self._homotopy.homotopy_parameter = self.schedule.values[min(stage, self.last)]
+            self._homotopy.homotopy_parameter = self.schedule.parameter(min(stage, self.last))
 
-    def following(self, state: SolverState, used: list[float]) -> int:
+    def following(self, state: SolverState, used: list[float]) -> float:
         """The stage to which the run goes on, 0 where it stays.  Collective.
 
         It is the last where a budget of which so much is used demands that.
@@ -137,12 +161,15 @@ class Stages:
         self.at.cut = bool(cut)
         return self.last if cut else self.at.stage + 1
 
-    def entered(self, state: SolverState, stage: int) -> SolverState:
-        """The state with which a later stage begins.  Collective."""
-        self.enter(stage)
+    def entered(self, state: SolverState, stage: float) -> SolverState:
+        """The state with which a later stage begins, or an adaptive one before.  Collective."""
         self.at.stage_start = self.at.iteration
-        x = self._homotopy.escape_stationary_point(state.x)
-        state = cast(SolverState, self.solver.reset(replace(state, x=x)))
+        if self._predictor is not None and not self.at.cut:
+            state = self._predictor.advanced(state, self.last, self.enter)
+        else:
+            self.enter(stage)
+            x = self._homotopy.escape_stationary_point(state.x)
+            state = cast(SolverState, self.solver.reset(replace(state, x=x)))
         self.at.values = [state.value]
         return state
 
@@ -174,6 +201,8 @@ class Stages:
             if parameter != wanted:
                 known = self._homotopy.value_at(wanted, state.value)
             row.update(stage=self.at.stage, wanted_objective=known)
+        if self._predictor is not None:
+            row["tangent_products"] = self.at.products
         return row
 
     def notes(self) -> list[str]:
@@ -182,9 +211,9 @@ class Stages:
         if self.left and self.schedule is not None:
             name, values = self._homotopy.homotopy_name, self.schedule.values
             notes.append(
-                f"stopped before the last stage ({self.at.stage + 1} of {len(values)}), at {name} "
-                f"= {values[self.at.stage]:g} instead of {values[-1]:g}: the result is unfinished; "
-                "raise the limit, or resume the run"
+                f"stopped before the last stage ({self.at.stage + 1:.3g} of {len(values)}), at "
+                f"{name} = {self.schedule.parameter(self.at.stage):g} instead of {values[-1]:g}: "
+                "the result is unfinished; raise the limit, or resume the run"
             )
         if self.at.cut:
             notes.append("the stages before the last ended early, to leave it a share of the limit")

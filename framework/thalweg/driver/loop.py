@@ -167,7 +167,7 @@ class _Run:
             self.stages.shorten()
         else:
             with refusing_malformed():
-                self.stages.enter(int(saved["progress"]["stage"]))
+                self.stages.enter(float(saved["progress"]["stage"]))
         self.state = state = cast(SolverState, self.solver.init(self.objective, x))
         if saved is not None:
             self.state = state = self.saved.restore(state, saved)
@@ -281,6 +281,8 @@ class _Run:
             self.confirming += 1
         metrics = dict(self._metrics(state, status))
         solution = np.array(objective.solution(state.x))
+        own = () if self.preconditioner is None else self.preconditioner.notes
+        late = (*self.solver.notes(state), *self.stages.notes(), *self.saved.notes())
         seconds = {**self.seconds, "measure": run_clock() - began, "total": self._elapsed()}
         return Result(
             x=np.array(state.x),
@@ -295,7 +297,7 @@ class _Run:
             compared=objective.compared_metrics,
             solution=solution,
             solution_layout=objective.solution_layout,
-            notes=self._notes(state),
+            notes=tuple(dict.fromkeys((*objective.notes, *own, *late))),
             citation=citation(specs_of(objective, self.preconditioner, self.solver)),
             saved=saved,
             stages_left=self.stages.left,
@@ -311,12 +313,6 @@ class _Run:
             if status.failed:  # the failure is what the user is to hear of
                 return {}
             raise
-
-    def _notes(self, state: SolverState) -> tuple[str, ...]:
-        """Notes of all parts, each sentence once."""
-        own = () if self.preconditioner is None else self.preconditioner.notes
-        late = (*self.solver.notes(state), *self.stages.notes(), *self.saved.notes())
-        return tuple(dict.fromkeys((*self.objective.notes, *own, *late)))
 
     def _free(self) -> None:
         self.stages.leave()

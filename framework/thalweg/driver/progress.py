@@ -23,9 +23,13 @@ class Progress:
     """Counters of a run beside the solver's state, saved with it."""
 
     iteration: int = 0
-    #: Stage of the homotopy, and the iteration at which it began.
-    stage: int = 0
+    #: Stage of the homotopy, between two of the list where steps are adaptive, and the iteration
+    #: at which it began.
+    stage: float = 0.0
     stage_start: int = 0
+    #: Next step of an adaptive homotopy, in stages, and Hessian products so far.
+    stride: float = 1.0
+    products: int = 0
     #: Wall time up to the last checkpoint, in seconds.
     elapsed: float = 0.0
     #: Objective after the last iterations of this stage, the last one last; with

@@ -57,6 +57,10 @@ FIXED: dict[str, tuple[Option, ...]] = {
             "first", float, None, "first value; the last is the option of the objective", above=0
         ),
         Option("stages", int, 1, "number of values, spaced evenly in the logarithm", minimum=1),
+        Option(
+            "error", float, None, "adapt steps between the values to this relative error of their "
+            "prediction, such as 0.1; by default each value has a stage", above=0,
+        ),
         Option("iterations", int, 10_000, "maximum number of iterations of a stage", minimum=1),
         Option("decrease", float, 1e-6, "relative decrease that ends a stage", minimum=0),
     ),
@@ -127,9 +131,9 @@ class Configuration:
             return None
         stage = Stop(iterations=section["iterations"], decrease=section["decrease"], window=1)
         if section["values"] is not None:
-            return HomotopySchedule(tuple(section["values"]), stage)
+            return HomotopySchedule(tuple(section["values"]), stage, section["error"])
         first = own if section["first"] is None else section["first"]
-        return HomotopySchedule.logarithmic(first, own, section["stages"], stage)
+        return HomotopySchedule.logarithmic(first, own, section["stages"], stage, section["error"])
 
     def with_method(self, method: Method) -> Self:
         """This configuration with another solver and preconditioner."""

@@ -100,6 +100,7 @@ def test_a_method_inherits_options_of_the_same_name_only():
         ({**BASE, "homotopy": {"values": 3}}, [], "must be a list"),
         ({**BASE, "homotopy": {"values": [-1.0, 1.0]}}, [], "at least 0"),
         ({**BASE, "homotopy": {"first": -1.0}}, [], "must be above 0|greater than 0"),
+        ({**BASE, "homotopy": {"error": 0.0}}, [], "must be above 0|greater than 0"),
         ({**BASE, "objective": {"name": "mlp", "layers": ["a"]}}, [], "must hold integers"),
         (BASE, ["solver"], "section.option=value"),
         (BASE, ["=3"], "section.option=value"),
@@ -110,6 +111,14 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(raw, changes, message):
     with pytest.raises(InputError, match=message) as caught:
         read_configuration(raw, changes)
     assert "\n" not in str(caught.value)
+
+
+def test_an_error_of_steps_makes_a_homotopy_adaptive():
+    section = {"first": 0.1, "stages": 3, "error": 0.2}
+    schedule = read_configuration({**BASE, "homotopy": section}).schedule(10.0)
+    assert schedule.values == pytest.approx((0.1, 1.0, 10.0))
+    assert schedule.error == 0.2
+    assert read_configuration({**BASE, "homotopy": {}}).schedule(10.0).error is None
 
 
 @pytest.mark.petsc

@@ -3,13 +3,18 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy.spatial.distance import pdist
 from sklearn.datasets import load_digits
 
 import thalweg
 from thalweg import HomotopySchedule, Stop
 from thalweg.data import Dataset
+from thalweg.driver import predictor
+from thalweg.driver.predictor import Predictor
+from thalweg.driver.progress import Progress
 from thalweg.engines.laplacian import LaplacianSolver
 from thalweg.parallel import Layout
+from thalweg_descent.lbfgs import LBFGS
 from thalweg_embedding import objectives
 from thalweg_embedding.objectives import elastic_embedding
 from thalweg_embedding.preconditioners import spectral
@@ -205,6 +210,53 @@ def test_one_factorization_serves_all_of_a_homotopy(comm, solver, monkeypatch):
     assert result.objective < 10.0  # it has unfolded
     assert len(factored) == 1
     assert any(factored[0].description in note for note in result.notes)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("name", ["elastic_embedding", "symmetric_sne"])
+def test_the_tangent_of_a_homotopy_is_the_derivative_of_the_minimum(comm, name, monkeypatch):
+    data = Dataset.from_array(load_digits().data[:20], comm=comm)
+    objective = getattr(objectives, name)(data, comm, perplexity=4.0, lambda_=1.0)
+    schedule = HomotopySchedule((0.5, 2.0), error=0.1)
+    solver, at = LBFGS(preconditioner=SpectralDirection()), Progress(stage=0.5)
+
+    def minimum(stage, start=None):
+        objective.homotopy_parameter = schedule.parameter(stage)
+        rules = {"iterations": 300, "decrease": None, "gradient": 1e-8}
+        return thalweg.minimize(objective, start, **rules).x
+
+    def squared(x):
+        return pdist(objective.layout.gather_rows(x), "sqeuclidean")
+
+    x = minimum(0.5)
+    ahead, behind = (squared(minimum(0.5 + step, x)) for step in (1e-3, -1e-3))
+    objective.homotopy_parameter = schedule.parameter(0.5)
+    monkeypatch.setattr(predictor, "TOLERANCE", 1e-9)
+    monkeypatch.setattr(predictor, "PRODUCTS", 1000)
+    solver.preconditioner.setup(objective, x)
+    state, follower = (
+        solver.init(objective, x),
+        Predictor(objective, solver, at, schedule.parameter, 0.1),
+    )
+    tangent, after = follower._tangent(state, state.gradient, 1.0)
+    # Distances do not see how a map is turned.
+    change = (squared(x + 1e-4 * tangent) - squared(x - 1e-4 * tangent)) / 2e-4
+    np.testing.assert_allclose(change, (ahead - behind) / 2e-3, atol=1e-4 * np.abs(change).max())
+    assert after.evaluations == state.evaluations + 1
+    assert 0 < at.products <= 60
+
+
+@pytest.mark.ranks(1, 2)
+def test_an_adaptive_homotopy_of_t_sne_ends_at_the_wanted_lambda(comm):
+    data = Dataset.from_array(load_digits().data[:60], comm=comm)
+    schedule = HomotopySchedule((0.05, 0.1, 1.0), Stop(iterations=30, decrease=1e-4, window=1), 0.1)
+    objective = objectives.t_sne(data, comm, perplexity=10.0)
+    result = thalweg.minimize(objective, homotopy=schedule)
+    values = np.unique(result.trace["lambda"])
+    assert (values[0], values[-1], result.stages_left) == (0.05, 1.0, 0)
+    assert len(values) > 3
+    assert result.trace["tangent_products"][-1] > 0
+    assert result.metrics["kl_divergence"] < thalweg.minimize(objective).objective + 0.02
 
 
 def test_near_a_minimum_the_spectral_direction_needs_few_evaluations_by_the_authors_search(comm):
