@@ -58,7 +58,9 @@ def main(argv: list[str]) -> int:
         "--set", action="append", choices=tuple(SETS), help="only this of part sets; repeatable"
     )
     parser.add_argument(
-        "--strategy", action="append", help="only this of homotopy and large; repeatable"
+        "--strategy",
+        action="append",
+        help="only this of homotopy (or 'adaptive') and large; repeatable",
     )
     parser.add_argument(
         "--problem",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 from hpc.bench.embedding.data import Images
 from hpc.bench.embedding.pictures import COLORS, save
-from hpc.bench.embedding.strategies import AUTHORS, PERPLEXITY, STRATEGIES, Note, end_of, run
+from hpc.bench.embedding.strategies import (
+    AUTHORS,
+    PERPLEXITY,
+    STRATEGIES,
+    Note,
+    end_of,
+    problems,
+    run,
+)
 
 import thalweg
 from thalweg import HomotopySchedule, Stop
@@ -45,6 +54,18 @@ RUNS = (
     ("GD", True),
 )
 
+#: Steps in lambda that are compared, shares of the stages and relative errors, and last lambdas.
+STEPS: dict[str, tuple[float, float | None]] = {
+    "list": (1.0, None),
+    "shorter list": (0.4, None),
+    "adaptive, 0.1": (1.0, 0.1),
+    "adaptive, 0.3": (1.0, 0.3),
+}
+LAST = {"EE": 1e2, "s-SNE": 1.0}
+
+#: Chooses these runs alone, as the name of a strategy does its own.
+ADAPTIVE = "adaptive"
+
 
 def measure_homotopy(
     images: Images,
@@ -78,6 +99,7 @@ def measure_homotopy(
         "stages": stages,
         "iterations": iterations,
         "strategies": dict(before.get("strategies", {})),
+        "adaptive": list(before.get("adaptive", [])),
     }
     for strategy, authors in RUNS:
         if strategies and _label(strategy, authors) not in strategies:
@@ -97,7 +119,40 @@ def measure_homotopy(
             "by lambda": _by_stage(result),
         }
         note(found)
+    if not strategies or ADAPTIVE in strategies:
+        found["adaptive"] = _adaptive(images, stages, rule)
+        note(found)
     return found
+
+
+def _adaptive(images: Images, stages: int, rule: Stop) -> list[dict[str, Any]]:
+    """Lists of lambda and adaptive steps along them, by the spectral direction."""
+    rows = []
+    for problem, last in LAST.items():
+        objective = problems(images)[problem]
+        for strategy in ("SD", "L-BFGS + SD"):
+            for steps, (share, error) in STEPS.items():
+                count = max(2, round(share * stages))
+                schedule = HomotopySchedule.logarithmic(1e-4, last, count, rule, error)
+                objective.homotopy_parameter = last
+                began = time.process_time()
+                rules = {"iterations": stages * rule.iterations, "decrease": 1e-6}
+                result = run(objective, strategy, homotopy=schedule, **rules)
+                products = 0 if error is None else int(result.trace["tangent_products"][-1])
+                rows.append(
+                    {
+                        "problem": problem,
+                        "strategy": strategy,
+                        "steps": steps,
+                        "values of lambda": len(np.unique(result.trace["lambda"])),
+                        "evaluations": result.evaluations,
+                        "products": products,
+                        "together": result.evaluations + products,
+                        "CPU s": round(time.process_time() - began, 1),
+                        "final value": result.objective,
+                    }
+                )
+    return rows
 
 
 def _label(strategy: str, authors: bool) -> str:
@@ -178,6 +233,21 @@ def homotopy_section(found: dict[str, Any], stem: Path) -> list[str]:
         format_table(rows[False], markdown=True),
         "",
         save(figure, stem, "homotopy"),
+        "",
+        *(_adaptive_section(found["adaptive"]) if found.get("adaptive") else []),
+    ]
+
+
+def _adaptive_section(rows: list[dict[str, Any]]) -> list[str]:
+    return [
+        "### Adaptive steps",
+        "",
+        "Steps along the list by the error of a tangent (`[homotopy] error`, as the [driver]"
+        "(../../framework/thalweg/driver/README.md) tells), this project's line search, s-SNE up "
+        "to lambda = 1. The shorter list has 0.4 times as many values. A Hessian product takes "
+        "about as long as two evaluations.",
+        "",
+        format_table(rows, markdown=True),
         "",
     ]
 
