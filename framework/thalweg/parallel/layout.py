@@ -1,4 +1,4 @@
-"""Layouts: the distribution of the rows of an array, and of the variable, over the ranks."""
+"""Layouts: the distribution of the rows of an array over the ranks, and its algebra."""
 
 import copy
 import hashlib
@@ -10,9 +10,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from mpi4py import MPI
+from scipy.linalg.blas import daxpy
 
 from thalweg.errors import InputError
-from thalweg.parallel.blas import add_multiples, block_sums
+from thalweg.parallel.kernels import kernel
 from thalweg.parallel.reductions import (
     even_starts,
     exact_sum,
@@ -32,6 +33,10 @@ _SAFE = 1e-290
 
 #: Bytes of rows that a digest takes at a time.
 DIGEST_BLOCK = 2**20
+
+#: Numbers of a block of an inner product, and blocks that are worked on at a time.  A block stays
+#: in a cache, and is too short for a BLAS to use threads: bits do not depend on them.
+BLOCK, BLOCKS = 8192, 16
 
 
 class Layout:
@@ -268,3 +273,56 @@ def row_type(block: np.ndarray) -> Iterator[MPI.Datatype]:
         yield row
     finally:
         row.Free()
+
+
+# -- inner products and updates of long arrays, each read from memory once -----------------------
+
+
+@np.errstate(over="ignore", invalid="ignore")  # a sum may be infinite; NumPy 2 warns of it
+def block_sums(a: np.ndarray, others: Sequence[np.ndarray]) -> list[list[float]]:
+    """For each of some flat arrays, its inner products with ``a``, one for each block."""
+    if a.size < BLOCK:
+        return [[float(a.dot(other))] for other in others]
+    sums: list[list[float]] = [[] for _ in others]
+    whole = a.size - a.size % BLOCK
+    for first in range(0, whole, BLOCK * BLOCKS):
+        here = slice(first, min(whole, first + BLOCK * BLOCKS))
+        left = a[here].reshape(-1, 1, BLOCK)
+        for sums_of_one, other in zip(sums, others, strict=True):
+            sums_of_one += np.matmul(left, other[here].reshape(-1, BLOCK, 1)).ravel().tolist()
+    if whole < a.size:
+        for sums_of_one, other in zip(sums, others, strict=True):
+            sums_of_one.append(float(a[whole:].dot(other[whole:])))
+    return sums
+
+
+def add_multiples(
+    total: np.ndarray, weights: Sequence[float] | np.ndarray, others: Sequence[np.ndarray]
+) -> None:
+    """``total += sum of weights * others``, in place and in this order; C-contiguous arrays."""
+    flat = total.reshape(-1)
+    pairs = zip(weights, [other.reshape(-1) for other in others], strict=True)
+    if flat.size <= BLOCK:
+        for weight, part in pairs if flat.size else ():
+            daxpy(part, flat, a=weight)
+        return
+    # As in BLAS, a weight of zero adds nothing, not even NaN times zero.
+    terms = [(float(weight), part) for weight, part in pairs if weight != 0.0]
+    while terms:
+        count = 4 if len(terms) >= 4 else 1
+        factors, parts = zip(*terms[:count], strict=True)
+        (_add_four if count == 4 else _add_one)(flat, *factors, *parts)
+        del terms[:count]
+
+
+# A BLAS would share a long array among its threads, and round otherwise where their parts end.
+@kernel(fastmath={"contract"})
+def _add_one(total, a, first):  # type: ignore[no-untyped-def]
+    for i in range(total.size):
+        total[i] += a * first[i]
+
+
+@kernel(fastmath={"contract"})
+def _add_four(total, a, b, c, d, first, second, third, fourth):  # type: ignore[no-untyped-def]
+    for i in range(total.size):
+        total[i] = (((total[i] + a * first[i]) + b * second[i]) + c * third[i]) + d * fourth[i]

@@ -8,7 +8,7 @@ from mpi4py import MPI
 from threadpoolctl import threadpool_limits
 
 from thalweg.parallel import Layout
-from thalweg.parallel.blas import BLOCK, BLOCKS, add_multiples
+from thalweg.parallel.layout import BLOCK, BLOCKS, add_multiples
 
 SIZES = [(0, 1), (1, 3), (100, 2), (BLOCK, 1), (BLOCK * BLOCKS // 2 + 77, 3)]
 
