@@ -32,8 +32,8 @@ from thalweg_clustering.settings import Settings
 from thalweg_clustering.tuning import tune
 from thalweg_clustering.view_search import VIEW_ROWS, find_view
 
-#: Seconds that exact sums may take on one core before features stand for them, passes over
-#: all pairs of a run, and seconds that a pair takes, compiled and as a function of arrays.
+#: Seconds that exact sums may take on one core before features stand for them, passes over all
+#: pairs of a run, and seconds of a pair on one machine, compiled and as a function of arrays.
 EXACT_SECONDS, PASSES, COMPILED_PAIR, ARRAY_PAIR = 60.0, 20, 1.5e-9, 1e-8
 
 #: Number of rows from which on a run starts from the W of a sample.

@@ -8,7 +8,7 @@ from thalweg_clustering.kernels import kernel_function
 #: Matrices of the stored kernel's size that a run on few rows holds at once.
 STORED_MATRICES = 9.0
 
-#: Bytes of compiled kernels, and of the libraries that they need.
+#: Bytes of compiled kernels, and of the libraries that they need, on one machine.
 KERNELS = 88e6
 
 #: Rows whose kernel with the landmarks is in memory at one time.

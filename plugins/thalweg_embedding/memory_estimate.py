@@ -13,7 +13,7 @@ from thalweg_embedding import defaults
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.affinities.pair_sets import DRAWN, SPARE, PairOptions, pair_counts
 
-#: Bytes of compiled kernels, and of the libraries that they need.
+#: Bytes of compiled kernels, and of the libraries that they need, on one machine.
 KERNELS = 78e6
 
 #: Rows of the rank with most where rows are brought to ranks by cells, relative to an even share.

@@ -26,7 +26,8 @@ from thalweg_isometry.active import ActiveSecants
 #: A scan of fewer pairs than this is always complete.
 FEW_PAIRS = 40_000_000
 
-#: Nanoseconds that a part of a scan, or evaluations between two steps, take by estimate.
+#: Nanoseconds that a part of a scan, or evaluations between two steps, take by estimate: signals
+#: and limits wait so long.
 PART = 2e10
 
 #: Bounds of the number of cuts that a round adds, where it is not given.

@@ -18,7 +18,7 @@ PAIR_BYTES, SHARES, SPARE, PIECE = 100.0, 2.0, 4096.0, 4e6
 #: Bytes that a scan takes whatever the rows are: products of tiles, bounds, BLAS's buffers.
 CONSTANT = 12e6
 
-#: Bytes of compiled kernels, and of the libraries that they need.
+#: Bytes of compiled kernels, and of the libraries that they need, on one machine.
 KERNELS = 50e6
 
 #: Bytes of a listed pair on every rank, and more while the list is made.
@@ -27,7 +27,7 @@ LISTED, LISTING = 8.0, 24.0
 #: Classes where secants within classes alone count.
 CLASSES = 10.0
 
-#: Vectors of the map's size, rank by columns.
+#: Vectors of the map's size, rank by columns, that were measured on one machine.
 VECTORS = 40.0
 
 

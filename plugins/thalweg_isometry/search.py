@@ -65,7 +65,7 @@ TRACED = {
 #: How a free rank is sought.
 Adjust = Literal["bracket", "published", "eigengap"]
 
-#: Norm of the noise of a perturbed map, relative to the map's.
+#: Norm of the noise of a map that failed (Luo et al., section 8.2), relative to the map's.
 NOISE = 0.1
 
 #: Relative excess of a subset's rank over the least with which it may predict the next.

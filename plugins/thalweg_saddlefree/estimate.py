@@ -5,7 +5,7 @@ import itertools
 from thalweg.plugins import PhaseEstimate, Problem
 from thalweg_saddlefree.networks.objective import CHUNK
 
-#: Vectors of the weights' size, by solver; others take the last.
+#: Vectors of the weights' size that were measured on one machine, by solver; others take the last.
 VECTORS = {"lbfgs": 30.0, "saddle-free-subspace": 40.0, "hessian-free": 25.0, "": 30.0}
 
 #: Largest number of bytes of activations kept on a rank for curvature products: all or none.
