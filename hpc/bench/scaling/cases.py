@@ -124,7 +124,7 @@ TIMED = {
     "secant scan": (30_000, 4_000),
     "search at a rank, timed": (20_000, 3_000),
     "KDAC, exact, timed": (8_000, 3_000),
-    "KDAC, features, timed": (100_000, 10_000),
+    "KDAC, features, timed": (20_000, 5_000),
     "network, timed": (50_000, 5_000),
 }
 

@@ -241,6 +241,7 @@ def picture(entries: list[Entry], path: Path) -> None:
             bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
         axes.set_xticks(range(len(bars)), [f"{r} x {t}" for (r, t), _ in bars])
         axes.set_title(f"{case.removesuffix(', timed')}, {rows:,} rows", fontsize=9)
+        axes.set_ylim(0.0, 1.5 * max(bottom))  # room for the legend
         axes.legend(fontsize=6)
     figure.supxlabel("ranks x threads")
     figure.supylabel("seconds of the slowest rank")
