@@ -30,8 +30,10 @@ __all__ = [
 _get, __dir__ = lazy_names(__name__)
 
 # Threads that wait would spin, and where programs share the cores take them from the very threads
-# that they wait for.  OpenMP reads this when it is loaded, with MPI or Numba.
+# that they wait for.  OpenMP reads this when it is loaded, with MPI or Numba, and OpenBLAS, whose
+# threads else spin for some 50 ms after each product, with NumPy: 2^4 cycles are its least.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 
 def __getattr__(name: str) -> Any:
