@@ -21,6 +21,9 @@ from thalweg.parallel.traffic import count_messages
 #: Marks of the messages that bring ghost rows, and of those that bring contributions to them.
 FETCHED, GATHERED = 71, 72
 
+#: A table of all numbers in a range costs less than sorting those that occur: up to so many each.
+MOST_MARKS = 4
+
 #: What is under way.  Messages read and write its arrays, also where an error keeps them from
 #: being waited for.
 _under_way: dict[int, list[MPI.Request]] = {}
@@ -54,7 +57,7 @@ class RowPlan:
         if rows.size and not 0 <= rows.min() <= rows.max() < layout.rows:
             raise ValueError(f"row numbers must lie in 0 to {layout.rows - 1}")
         away = rows[(rows < layout.start) | (rows >= layout.stop)]  # far fewer than all, mostly
-        return cls(layout, np.unique(away).astype(np.int64))
+        return cls(layout, _distinct(away))
 
     @cached_property
     def owners(self) -> np.ndarray:
@@ -70,7 +73,7 @@ class RowPlan:
         places = rows.astype(np.int64)
         places -= self.layout.start
         away = (places < 0) | (places >= self.layout.local_rows)
-        places[away] = np.searchsorted(self.ghosts, rows[away]) + self.layout.local_rows
+        places[away] = _places(self.ghosts, rows[away]) + self.layout.local_rows
         return places
 
 
@@ -214,6 +217,22 @@ def _parts(counts: np.ndarray) -> Parts:
     stops = np.cumsum(counts).tolist()
     parts = [slice(stop - count, stop) for stop, count in zip(stops, counts.tolist(), strict=True)]
     return [(rank, part) for rank, part in enumerate(parts) if part.stop > part.start]
+
+
+def _distinct(numbers: np.ndarray) -> np.ndarray:
+    """Numbers, ascending, each once."""
+    if not numbers.size or np.ptp(numbers) > MOST_MARKS * numbers.size:
+        return np.unique(numbers).astype(np.int64)
+    return np.flatnonzero(np.bincount(numbers - numbers.min())) + int(numbers.min())
+
+
+def _places(ascending: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Places of numbers, all of which are there, among ascending ones."""
+    if not numbers.size or np.ptp(ascending) > MOST_MARKS * numbers.size:
+        return np.searchsorted(ascending, numbers)
+    places = np.empty(np.ptp(ascending) + 1, dtype=np.int64)
+    places[ascending - ascending[0]] = np.arange(len(ascending))
+    return places[numbers - ascending[0]]
 
 
 @kernel()
