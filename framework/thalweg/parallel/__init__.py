@@ -57,6 +57,7 @@ from thalweg.parallel.routes import RowRoutes, exchange_rows, swap_rows
 from thalweg.parallel.threads import (
     job_threads,
     limit_threads,
+    one_blas_thread,
     run_on_threads,
 )
 from thalweg.parallel.traffic import phase
@@ -79,9 +80,9 @@ __all__ = [
     "abort_on_error", "agreed", "any_over_ranks", "array_of", "collective_call",
     "even_starts", "exact_sum", "exchange_rows", "fill_vec", "job_threads", "kernel",
     "limit_threads", "max_over_ranks", "min_over_ranks", "nth_over_ranks", "on_root",
-    "options_prefix", "phase", "raise_on_all_ranks", "refuse_differing", "rows_at",
-    "run_on_threads", "shared_seed", "sketch", "sum_large", "sum_over_ranks", "swap_rows",
-    "temporary_options", "unused_options", "values_of_all_ranks", "vec_over",
+    "one_blas_thread", "options_prefix", "phase", "raise_on_all_ranks", "refuse_differing",
+    "rows_at", "run_on_threads", "shared_seed", "sketch", "sum_large", "sum_over_ranks",
+    "swap_rows", "temporary_options", "unused_options", "values_of_all_ranks", "vec_over",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

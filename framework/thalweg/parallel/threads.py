@@ -1,5 +1,6 @@
 """Threads of BLAS, OpenMP and Numba, limited so that ranks x threads fit the cores."""
 
+import functools
 import operator
 import os
 from collections.abc import Callable, Iterator
@@ -130,23 +131,37 @@ def job_threads(n_jobs: int | None, comm: MPI.Comm = MPI.COMM_SELF) -> Iterator[
 def run_on_threads(
     work: Callable[[T], None], items: list[T], poll: Callable[[], None] = lambda: None
 ) -> None:
-    """Do some work on every item, on as many threads as Numba may use; this one alone polls MPI."""
-    threads = numba.get_num_threads()
-    if threads == 1 or len(items) < 2:
-        for item in items:
-            work(item)
-            poll()
-        return
-    work(items[0])  # one thread compiles the kernels
-    turn = max(1, min(_TURN, len(items) // (8 * threads)))
+    """Do some work on every item, on as many threads as Numba may use; this one alone polls MPI.
 
-    def work_on_some(first: int) -> None:
-        for item in items[first : first + turn]:
-            work(item)
+    BLAS and LAPACK have one thread each.
+    """
+    with one_blas_thread():
+        threads = numba.get_num_threads()
+        if threads == 1 or len(items) < 2:
+            for item in items:
+                work(item)
+                poll()
+            return
+        work(items[0])  # one thread compiles the kernels
+        turn = max(1, min(_TURN, len(items) // (8 * threads)))
 
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work_on_some, range(1, len(items), turn)):
-            poll()
+        def work_on_some(first: int) -> None:
+            for item in items[first : first + turn]:
+                work(item)
+
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in pool.map(work_on_some, range(1, len(items), turn)):
+                poll()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """One thread of BLAS and LAPACK in the block: the same bits at any number of threads."""
+    with _threaded_libraries().limit(limits=1, user_api="blas"):
+        yield
+
+
+_threaded_libraries = functools.cache(threadpoolctl.ThreadpoolController)
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import threadpoolctl
 from numba import njit
 
 from thalweg.engines.neighbors import nearest_neighbors
@@ -143,8 +142,7 @@ def _by_trees(places: _Places, k: int, seed: int) -> tuple[np.ndarray, np.ndarra
         generator = np.random.default_rng([seed, places.layout.comm.rank, tree])
         leaves = _leaves(single, max(LEAF, 4 * k), generator)
         # No two leaves of a tree have a row in common; each thread has a product of its own.
-        with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
-            run_on_threads(try_leaf, leaves)
+        run_on_threads(try_leaf, leaves)
     return places.numbers[found], squared
 
 

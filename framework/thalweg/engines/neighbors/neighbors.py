@@ -17,7 +17,6 @@ from collections.abc import Callable
 import numpy as np
 import scipy.linalg
 import scipy.spatial
-import threadpoolctl
 
 from thalweg.engines.neighbors import neighbor_kernels as kernels
 from thalweg.errors import InputError
@@ -25,6 +24,7 @@ from thalweg.parallel import (
     Layout,
     any_over_ranks,
     max_over_ranks,
+    one_blas_thread,
     raise_on_all_ranks,
     run_on_threads,
     sum_over_ranks,
@@ -98,7 +98,7 @@ def nearest_neighbors(
         own = _Points(frame, exact[rows[order]], layout.start + rows[order], k)
     else:
         own = _Points(frame, points, numbers, k)
-    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         for block in Ring(layout).blocks(points, numbers, each_pair_once=not some):
             if block.own and not some:
                 _search(own, own, block.rows, block.poll)
@@ -283,10 +283,17 @@ class _Points:
     def sorted(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Indices and squared distances, nearest first, of rows that come in this order here."""
         self.shorten()
-        pairs = np.ascontiguousarray(self.pairs[:, : self.k])
-        pairs = np.sort(pairs.view(complex)[:, :, 0], axis=1)  # by distance, then by index
-        result = pairs[np.argsort(order)]
-        return result.imag.astype(np.int64), np.ascontiguousarray(result.real)
+        shape = len(self.pairs), self.k
+        indices, squared = np.empty(shape, dtype=np.int64), np.empty(shape)
+
+        def sort(rows: tuple[int, int]) -> None:
+            pairs = np.ascontiguousarray(self.pairs[slice(*rows), : self.k]).view(complex)
+            pairs = np.sort(pairs[:, :, 0], axis=1)  # by distance, then by index
+            places = order[slice(*rows)]
+            indices[places], squared[places] = pairs.imag, pairs.real
+
+        run_on_threads(sort, self._parts())
+        return indices, squared
 
     def _parts(self) -> list[tuple[int, int]]:
         n = len(self.exact)

@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse
-import threadpoolctl
 
 from thalweg.numerics.principal import fix_signs, leading_eigenvectors
-from thalweg.parallel import Layout, max_over_ranks, sum_large
+from thalweg.parallel import Layout, max_over_ranks, one_blas_thread, sum_large
 
 #: Dimension above which the leading directions come from a sample of the points.
 LARGE_DIMENSION = 2048
@@ -50,7 +49,7 @@ class PrincipalFrame:
             centered = points[block] - self.mean
             self.centered_sizes[block] = np.einsum("ij,ij->i", centered, centered)
         # One thread: with more, LAPACK may round differently.
-        with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+        with one_blas_thread():
             if small:
                 sum_large(comm, scatter)
                 scatter -= np.outer(total, total / n)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-import threadpoolctl
 
 from thalweg.engines.secants.frame import PrincipalFrame
 from thalweg.engines.secants.scan import Scan, ScanOptions
@@ -74,16 +73,15 @@ class TileScans:
             if progress is not None:
                 progress(told - last)
 
-        with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
-            for block in Ring(secants.layout).blocks(*arrays, each_pair_once=True, pieces=pieces):
-                other = Block(block.start, block.arrays, labels)
-                mine = other if mine is None else mine  # a rank's own block comes first
-                own = mine.part(block.rows)
-                low, high = (own, other) if own.start < other.start else (other, own)
-                if block.own:
-                    low = high = own
-                tiles = [(low, high, t) for t in tiles_of(low, high, chosen, block.own)]
-                run_on_threads(scan_tile, tiles, poll)
+        for block in Ring(secants.layout).blocks(*arrays, each_pair_once=True, pieces=pieces):
+            other = Block(block.start, block.arrays, labels)
+            mine = other if mine is None else mine  # a rank's own block comes first
+            own = mine.part(block.rows)
+            low, high = (own, other) if own.start < other.start else (other, own)
+            if block.own:
+                low = high = own
+            tiles = [(low, high, t) for t in tiles_of(low, high, chosen, block.own)]
+            run_on_threads(scan_tile, tiles, poll)
         complete = options.fraction >= 1.0 and options.is_last_part
         return keeper.finish(secants.layout, n_leading, complete, secants.n_pairs)
 
