@@ -3,11 +3,11 @@
 # Further variables: SETUP, a file that loads modules or activates conda, read first; THALWEG, in
 # place of .venv/bin/thalweg, such as 'apptainer run thalweg.sif'.
 #PBS -N thalweg
-#PBS -l select=2:ncpus=64:mpiprocs=16:ompthreads=4
+#PBS -l select=2:ncpus=64:mpiprocs=64:ompthreads=1
 #PBS -l walltime=04:00:00
 #PBS -j oe
 # A node may give less memory than its ranks need: add ':mem=' with what
-# 'thalweg plan CONFIG.toml --ranks 32' predicts, times mpiprocs.
+# 'thalweg plan CONFIG.toml --ranks 128' predicts, times mpiprocs.
 # Just before the time limit (LIMIT), and on pre-emption, the ranks write a checkpoint and exit with
 # 75; a next job is then queued that resumes in the same folder.
 cd "$PBS_O_WORKDIR" || exit

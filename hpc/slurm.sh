@@ -4,11 +4,11 @@
 # ('srun --mpi=list' shows what there is); THALWEG, in place of .venv/bin/thalweg, such as
 # 'apptainer run thalweg.sif'.
 #SBATCH --job-name=thalweg
-#SBATCH --nodes=2 --ntasks-per-node=16 --cpus-per-task=4
+#SBATCH --nodes=2 --ntasks-per-node=64 --cpus-per-task=1
 #SBATCH --time=04:00:00
 #SBATCH --signal=USR1@180
 #SBATCH --requeue --open-mode=append
-# A rank may need more memory than its cores are given: what 'thalweg plan CONFIG.toml --ranks 32'
+# A rank may need more memory than its cores are given: what 'thalweg plan CONFIG.toml --ranks 128'
 # predicts, divided by --cpus-per-task, goes into --mem-per-cpu.
 # Three minutes before the time limit (--signal), and on pre-emption, the ranks write a checkpoint
 # and exit with 75; the job then queues again, or another where that is not permitted, and resumes

@@ -284,6 +284,7 @@ def cores() -> Iterator[Finding]:
     value = (
         f"{mine} of {os.cpu_count()} cores for this rank{limit}; "
         f"ranks {len(threads)}, threads per rank {each}"
+        + ("; one rank per core is quickest, as memory allows" if max(threads) > 1 else "")
     )
     yield Finding("cores", value)
 
