@@ -57,7 +57,9 @@ class RowPlan:
         if rows.size and not 0 <= rows.min() <= rows.max() < layout.rows:
             raise ValueError(f"row numbers must lie in 0 to {layout.rows - 1}")
         away = rows[(rows < layout.start) | (rows >= layout.stop)]  # far fewer than all, mostly
-        return cls(layout, _distinct(away))
+        if not away.size or np.ptp(away) > MOST_MARKS * away.size:
+            return cls(layout, np.unique(away).astype(np.int64))
+        return cls(layout, np.flatnonzero(np.bincount(away - away.min())) + int(away.min()))
 
     @cached_property
     def owners(self) -> np.ndarray:
@@ -73,7 +75,14 @@ class RowPlan:
         places = rows.astype(np.int64)
         places -= self.layout.start
         away = (places < 0) | (places >= self.layout.local_rows)
-        places[away] = _places(self.ghosts, rows[away]) + self.layout.local_rows
+        rows = rows[away]
+        if not rows.size or np.ptp(self.ghosts) > MOST_MARKS * rows.size:
+            ghosts = np.searchsorted(self.ghosts, rows)
+        else:
+            table = np.empty(np.ptp(self.ghosts) + 1, dtype=np.int64)
+            table[self.ghosts - self.ghosts[0]] = np.arange(len(self.ghosts))
+            ghosts = table[rows - self.ghosts[0]]
+        places[away] = ghosts + self.layout.local_rows
         return places
 
 
@@ -217,22 +226,6 @@ def _parts(counts: np.ndarray) -> Parts:
     stops = np.cumsum(counts).tolist()
     parts = [slice(stop - count, stop) for stop, count in zip(stops, counts.tolist(), strict=True)]
     return [(rank, part) for rank, part in enumerate(parts) if part.stop > part.start]
-
-
-def _distinct(numbers: np.ndarray) -> np.ndarray:
-    """Numbers, ascending, each once."""
-    if not numbers.size or np.ptp(numbers) > MOST_MARKS * numbers.size:
-        return np.unique(numbers).astype(np.int64)
-    return np.flatnonzero(np.bincount(numbers - numbers.min())) + int(numbers.min())
-
-
-def _places(ascending: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Places of numbers, all of which are there, among ascending ones."""
-    if not numbers.size or np.ptp(ascending) > MOST_MARKS * numbers.size:
-        return np.searchsorted(ascending, numbers)
-    places = np.empty(np.ptp(ascending) + 1, dtype=np.int64)
-    places[ascending - ascending[0]] = np.arange(len(ascending))
-    return places[numbers - ascending[0]]
 
 
 @kernel()

@@ -5,9 +5,9 @@ import operator
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numba
 import threadpoolctl
@@ -131,10 +131,7 @@ def job_threads(n_jobs: int | None, comm: MPI.Comm = MPI.COMM_SELF) -> Iterator[
 def run_on_threads(
     work: Callable[[T], None], items: list[T], poll: Callable[[], None] = lambda: None
 ) -> None:
-    """Do some work on every item, on as many threads as Numba may use; this one alone polls MPI.
-
-    BLAS and LAPACK have one thread each.
-    """
+    """Work on every item, on Numba's threads with BLAS on one each; this one alone polls MPI."""
     with one_blas_thread():
         threads = numba.get_num_threads()
         if threads == 1 or len(items) < 2:
@@ -154,11 +151,9 @@ def run_on_threads(
                 poll()
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """One thread of BLAS and LAPACK in the block: the same bits at any number of threads."""
-    with _threaded_libraries().limit(limits=1, user_api="blas"):
-        yield
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """One thread of BLAS and LAPACK in a block: the same bits at any number of threads."""
+    return _threaded_libraries().limit(limits=1, user_api="blas")
 
 
 _threaded_libraries = functools.cache(threadpoolctl.ThreadpoolController)

@@ -68,8 +68,7 @@ class Plan:
         change = f"use {enough:,} ranks, or" if enough else "no number of ranks helps:"
         return (
             f"a {run} on {ranks:,} ranks does not fit into {_gib(available)} per rank: it would "
-            f"take {most}; {change} {self.peak_phase.advice}; fewer ranks of more threads have more "
-            "memory each"
+            f"take {most}; {change} {self.peak_phase.advice}, or fewer ranks of more threads"
         )
 
     def _sufficient_ranks(self, available: float) -> int | None:
