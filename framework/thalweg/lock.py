@@ -52,7 +52,7 @@ class FolderLock:
         )
         stamps, began, empty = set(), time.monotonic(), False
 
-        def refused() -> bool:
+        def is_refused() -> bool:
             nonlocal empty
             with suppress(FileNotFoundError):
                 facts = self.file.stat()
@@ -62,7 +62,7 @@ class FolderLock:
 
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            lease.acquire(timeout=LEASE + BEAT, poll_interval=0.1, cancel_check=refused)
+            lease.acquire(timeout=LEASE + BEAT, poll_interval=0.1, cancel_check=is_refused)
         except Timeout as error:
             owner, who = lease.owner, "another process"
             if owner is not None:

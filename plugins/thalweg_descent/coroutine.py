@@ -26,7 +26,7 @@ class Coroutine:
         self._greenlet = greenlet.greenlet(lambda _: body(self._ask))
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the function has returned or raised."""
         return bool(self._greenlet.dead)
 

@@ -142,7 +142,7 @@ class _RunningScipy(RunningSolver):
     def _next_request(self) -> tuple[str, list[np.ndarray]]:
         """SciPy's next request, on all ranks.  Collective."""
         kind, arrays, failure = "end", [], ""
-        if self.coroutine is not None and not self.coroutine.ended:
+        if self.coroutine is not None and not self.coroutine.has_ended:
             try:
                 kind, arrays = self.coroutine.resume(self.answer)
             except Exception as error:

@@ -197,13 +197,13 @@ class _RunningTao(RunningSolver):
                     self.step_length = self.layout.norm(self.seen - evaluation.x)
                     self.seen = evaluation.x
                     return evaluation
-            if self.coroutine.ended:
+            if self.coroutine.has_ended:
                 break
         return None
 
     def close(self) -> None:
         """Let TAO's loop return, and free everything."""
-        if not self.coroutine.ended:
+        if not self.coroutine.has_ended:
             self.coroutine.resume(True)
         self.coroutine.close()
         self.tao.destroy()

@@ -22,7 +22,7 @@ class RankBracket:
     excess: float = 0.0
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether no rank is left to try."""
         return 0 < self.served <= self.failed + 1 or (not self.served and self.failed >= self.top)
 
@@ -58,7 +58,7 @@ class DeltaBracket:
     failed: float
     served: float
 
-    def closed(self, precision: float) -> bool:
+    def is_closed(self, precision: float) -> bool:
         """Whether the ends are within ``precision`` of each other, relatively, or all is kept."""
         return self.served - self.failed <= max(precision * self.served, EXACT)
 

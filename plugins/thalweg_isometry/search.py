@@ -152,7 +152,7 @@ class SecantSearch(SeparationRounds[S]):
             state, (scan, pairs) = self.scan(replace(state, fraction=1.0), psi, threshold)
             state = self.confirm(state, scan)
             bracket = state.delta_bracket
-            if bracket.closed(self.precision):
+            if bracket.is_closed(self.precision):
                 state = replace(state, outcome=Status.CONVERGED)
             state = state.in_attempt(delta=bracket.next_delta())
         else:
@@ -335,7 +335,7 @@ class SecantSearch(SeparationRounds[S]):
 
     def _sharp_enough(self, bracket: RankBracket) -> bool:
         """Whether the rank of a subset is known well enough to predict that of the next."""
-        return bracket.closed or bracket.served <= (1.0 + SHARP) * bracket.least_expected
+        return bracket.is_closed or bracket.served <= (1.0 + SHARP) * bracket.least_expected
 
     def _next_subset(self, state: S, rank: int | None) -> S:
         """Hand the map and the cuts on to the next larger subset, at a predicted rank."""
@@ -358,7 +358,7 @@ class SecantSearch(SeparationRounds[S]):
         served, failed = bracket.served, bracket.failed
         # The published adjustment ends where a rank fails, but not before one has served.
         stepped_too_low = self.adjust == "published" and failed >= state.attempt.rank
-        if bracket.closed or (stepped_too_low and served):
+        if bracket.is_closed or (stepped_too_low and served):
             done = Status.CONVERGED if served else Status.TARGET_NOT_REACHED
             return replace(state, outcome=done)
         if self.adjust == "eigengap" and served:
@@ -379,7 +379,7 @@ class SecantSearch(SeparationRounds[S]):
     def _next_delta(self, state: S) -> S:
         bracket, wanted = state.delta_bracket, state.problem.wanted_delta
         reached = wanted is None or state.best.delta <= wanted
-        if bracket.closed(self.precision) or (wanted is not None and reached):
+        if bracket.is_closed(self.precision) or (wanted is not None and reached):
             done = Status.CONVERGED if reached else Status.TARGET_NOT_REACHED
             return replace(state, outcome=done)
         state = state.in_attempt(delta=bracket.next_delta())

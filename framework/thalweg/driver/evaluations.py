@@ -32,7 +32,7 @@ class Evaluations:
     unbounded_at: int = 0
 
     @property
-    def unbounded_lately(self) -> bool:
+    def is_unbounded_lately(self) -> bool:
         """Whether that is in the second half of the run: a wild first step is none of its end."""
         return 2 * self.unbounded_at > self.count
 

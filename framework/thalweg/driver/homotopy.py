@@ -125,7 +125,7 @@ class Stages:
         """Number of stages after the present one."""
         return max(0, math.ceil(self.last - self.at.stage))
 
-    def cut(self, *used: float) -> bool:
+    def is_cut(self, *used: float) -> bool:
         """Whether so much of a budget is used that the last stage must begin."""
         return not self.stop.budget(*cast(Any, used), share=EARLY_STAGES).running
 
@@ -136,7 +136,7 @@ class Stages:
 
     def shorten(self) -> None:
         """Enter the last stage at the start of a run whose budgets leave no others."""
-        if self.left and self.cut(0, 0, 0.0):
+        if self.left and self.is_cut(0, 0, 0.0):
             self.at.cut = True
             self.enter(self.last)
 
@@ -153,7 +153,7 @@ class Stages:
         """
         if not self.left:
             return 0
-        own = np.array((STATUSES.index(self.status(state)), self.cut(*used)))
+        own = np.array((STATUSES.index(self.status(state)), self.is_cut(*used)))
         number, cut = values_of_all_ranks(self.objective.comm, own)[0]
         status = STATUSES[number]
         if status.failed or (status.running and not cut):

@@ -141,7 +141,7 @@ class _Run:
                         status = self._status(self.state) if finite else Status.DIVERGED
                     values = self.at.values
                     # A lower value was near, and it was minus infinity.
-                    if self.evaluations.unbounded_lately and status in WITHOUT_DESCENT:
+                    if self.evaluations.is_unbounded_lately and status in WITHOUT_DESCENT:
                         status = Status.DIVERGED
                     status, more = confirmed(self.objective, self.state, status, values)
                     self.confirming += more
@@ -240,7 +240,7 @@ class _Run:
         if self.stages.left and not status.failed:
             status = Status.RUNNING  # what ends a stage leads to the next
         facts = (
-            self.signals.received or 0, stop_requested, self._elapsed(), self.saved.due,
+            self.signals.received or 0, stop_requested, self._elapsed(), self.saved.is_due,
             STATUSES.index(status),
         )  # fmt: skip
         every = values_of_all_ranks(self.objective.comm, np.array(facts, dtype=float))

@@ -42,7 +42,7 @@ class SavedRun:
         self.parts = {r: None if p is None else type(p).__qualname__ for r, p in named.items()}
 
     @property
-    def due(self) -> bool:
+    def is_due(self) -> bool:
         """Whether the time for the next checkpoint has come."""
         if self.checkpoints is None:
             return False

@@ -74,7 +74,7 @@ def _mpi_version() -> str:
 
 def examine() -> list[Finding]:
     """All findings on this installation.  Collective if MPI works."""
-    names = ["mpi4py.MPI", *(["petsc4py.PETSc"] if installed("petsc4py") else [])]
+    names = ["mpi4py.MPI", *(["petsc4py.PETSc"] if is_installed("petsc4py") else [])]
     failures = [failure for name in names if (failure := import_failure(name))]
     findings = [*python_packages(), *failures]
     if not failures:
@@ -129,7 +129,7 @@ def import_failure(name: str) -> Finding | None:
     return None
 
 
-def installed(package: str) -> bool:
+def is_installed(package: str) -> bool:
     """Whether a package can be found."""
     return importlib.util.find_spec(package) is not None
 
@@ -197,7 +197,7 @@ def mpi_libraries(maps: Path = Path("/proc/self/maps")) -> Iterator[Finding]:
 
 def petsc() -> Iterator[Finding]:
     """PETSc's version, number types and external packages."""
-    if not installed("petsc4py"):
+    if not is_installed("petsc4py"):
         advice = "run scripts/setup, or pip install petsc petsc4py"
         lacking = "factorizations over ranks, TAO's solvers and SLEPc's need PETSc"
         yield Finding("PETSc", "not installed", lacking, advice)
@@ -223,7 +223,7 @@ def petsc() -> Iterator[Finding]:
 
 def blas(maps: Path = Path("/proc/self/maps")) -> Iterator[Finding]:
     """Which BLAS PETSc's factorizations run on; NumPy and SciPy bring their own."""
-    if not maps.exists() or not installed("petsc4py"):
+    if not maps.exists() or not is_installed("petsc4py"):
         return
     loaded = set(re.findall(r"\S*/lib\S*(?:blas|blis|mkl_rt)\S*", maps.read_text()))
     paths = sorted(path for path in loaded if ".libs/" not in path)
@@ -258,7 +258,7 @@ def matrix_products(cpuinfo: Path = Path("/proc/cpuinfo")) -> Iterator[Finding]:
 
 def slepc() -> Iterator[Finding]:
     """SLEPc, where it is installed, works with this PETSc."""
-    if not installed("slepc4py"):
+    if not is_installed("slepc4py"):
         yield Finding("SLEPc", "not installed; eigenproblems are solved by other means")
         return
     failure = import_failure("slepc4py.SLEPc")

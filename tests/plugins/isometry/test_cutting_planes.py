@@ -54,10 +54,10 @@ def test_a_cut_that_is_long_far_inside_is_dropped_and_one_that_comes_back_stays(
 @pytest.mark.parametrize("least", [1, 11, 17, 38, 40])
 def test_a_bracket_closes_on_the_least_rank_that_serves(first, least):
     bracket, rank, tried = RankBracket(top=40), first, []
-    while not bracket.closed:
+    while not bracket.is_closed:
         tried.append(rank)
         bracket = bracket.after(rank, served=rank >= least)
-        rank = bracket.next_rank() if not bracket.closed else rank
+        rank = bracket.next_rank() if not bracket.is_closed else rank
     assert bracket.served == least
     assert len(tried) == len(set(tried)) <= 14
 
