@@ -37,6 +37,8 @@ class HomotopySchedule:
         single iteration below 1e-6, since no more than a start for the next stage is
         wanted.  The last stage ends by the rules of the run, whose limits hold over
         all stages; it begins at the latest when four fifths of one are used.
+    error
+        If given, steps along the values are adaptive, each with about this relative error.
     """
 
     values: tuple[float, ...]
@@ -109,8 +111,7 @@ class Stages:
                 )
         if isinstance(objective, Homotopy):
             self._before = objective.homotopy_parameter
-            # The number of the stage, from 0, and the objective with the parameter of the last, NaN
-            # where the objective at hand does not tell it.
+            # The stage, from 0, and the objective at the last parameter, NaN where not known.
             own = () if schedule is None else (Trace.STAGE, "wanted_objective")
             cost = () if self._predictor is None else ("tangent_products",)
             self.columns = (objective.homotopy_name, *own, *cost)
@@ -147,10 +148,7 @@ class Stages:
             self._homotopy.homotopy_parameter = self.schedule.parameter(min(stage, self.last))
 
     def following(self, state: SolverState, used: list[float]) -> float:
-        """The stage to which the run goes on, 0 where it stays.  Collective.
-
-        It is the last where a budget of which so much is used demands that.
-        """
+        """The stage to go on to, the last where a budget demands it, or 0.  Collective."""
         if not self.left:
             return 0
         own = np.array((STATUSES.index(self.status(state)), self.is_cut(*used)))
