@@ -148,7 +148,7 @@ class Stages:
             self._homotopy.homotopy_parameter = self.schedule.parameter(min(stage, self.last))
 
     def following(self, state: SolverState, used: list[float]) -> float:
-        """The stage to go on to, the last where a budget demands it, or 0.  Collective."""
+        """The stage to go on to, the last where a budget demands it, 0 to stay.  Collective."""
         if not self.left:
             return 0
         own = np.array((STATUSES.index(self.status(state)), self.is_cut(*used)))

@@ -8,7 +8,7 @@ from thalweg_clustering import KDAC
 from thalweg_clustering.agreement import normalized_mutual_information as nmi
 from thalweg_clustering.view_search import SEPARATED, chance_without_valley, find_view
 
-pytestmark = pytest.mark.filterwarnings("ignore:labels_ is the labeling")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:labels_ is the labeling")]
 
 
 def _design(rows=600, noise=8, seed=0):
