@@ -54,7 +54,8 @@ RUNS = (
     ("GD", True),
 )
 
-#: Steps in lambda that are compared, shares of the stages and relative errors, and last lambdas.
+#: Steps in lambda that are compared, shares of the stages and relative errors; last lambdas, and
+#: strategies.
 STEPS: dict[str, tuple[float, float | None]] = {
     "list": (1.0, None),
     "shorter list": (0.4, None),
@@ -62,6 +63,7 @@ STEPS: dict[str, tuple[float, float | None]] = {
     "adaptive, 0.3": (1.0, 0.3),
 }
 LAST = {"EE": 1e2, "s-SNE": 1.0}
+SPECTRAL = ("SD", "L-BFGS + SD")
 
 #: Chooses these runs alone, as the name of a strategy does its own.
 ADAPTIVE = "adaptive"
@@ -130,7 +132,7 @@ def _adaptive(images: Images, stages: int, rule: Stop) -> list[dict[str, Any]]:
     rows = []
     for problem, last in LAST.items():
         objective = problems(images)[problem]
-        for strategy in ("SD", "L-BFGS + SD"):
+        for strategy in SPECTRAL:
             for steps, (share, error) in STEPS.items():
                 count = max(2, round(share * stages))
                 schedule = HomotopySchedule.logarithmic(1e-4, last, count, rule, error)
@@ -245,7 +247,8 @@ def _adaptive_section(rows: list[dict[str, Any]]) -> list[str]:
         "Steps along the list by the error of a tangent (`[homotopy] error`, as the [driver]"
         "(../../framework/thalweg/driver/README.md) tells), this project's line search, s-SNE up "
         "to lambda = 1. The shorter list has 0.4 times as many values. A Hessian product takes "
-        "about as long as two evaluations.",
+        "about as long as two evaluations. Seconds are those of the processor, beside other "
+        "programs.",
         "",
         format_table(rows, markdown=True),
         "",
