@@ -61,19 +61,11 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     kernel
         Name of a kernel (see the guide), or a
         :class:`~thalweg_clustering.kernels.KernelFunction`.
-    degree, offset
-        Parameters of the polynomial kernel; the offset is also that of the multiquadratic ones.
     sigma
         Width of the kernel, in the unit of the features; by default that of the view, whose
         features have unit variance, or half the median distance of the samples.
-    bandwidths
-        One width per feature; sigma is then a factor.
-    local_scaling
-        Whether distances are divided by those to the 7th neighbors; sigma is then a factor.
     lambda_
         Weight of the novelty; in a view divided by the number of samples.
-    label_weight
-        Weight of labels in a semi-supervised task.
     tuning
         ``"auto"``: where sigma is not given, a search for a view, a subspace that shows
         clusters. ``"score"`` or ``"cq"`` (the paper's rule) choose sigma, lambda and, unless
@@ -81,11 +73,6 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     solver
         ``"ism"``, ``"stiefel"``, ``"stiefel-trust-region"``, ``"dimension-growth"``,
         or a solver object.
-    init
-        ``"auto"``, ``"spectral"``, ``"published"``, ``"random"`` or ``"sample"``.
-    approximation, features, precision
-        Sums over pairs: ``"auto"``, ``"exact"``, ``"nystrom"``; number of landmarks;
-        ``"auto"``, ``"single"``, ``"double"``.
     max_overlap
         Largest normalized mutual information of a further alternative with an earlier
         labeling.
@@ -160,6 +147,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     True
     """
 
+    _build = staticmethod(build_kdac)
     _first = ("n_clusters", "n_components", "n_alternatives", "sigma", "lambda_", "tuning",
               "random_state", "n_jobs", "max_iter", "verbose")  # fmt: skip
 

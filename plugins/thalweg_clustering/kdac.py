@@ -1,18 +1,9 @@
 """The objective: a subspace in which rows depend on what is wanted, and not on what is known.
 
-Wu et al. (AISTATS 2018, NeurIPS 2019) maximize tr(Gamma K(XW)) over W'W = I.  The tasks
-differ in Gamma alone, which is of low rank here:
-
-    alternative      D^(-1/2) H (UU' - lambda sum_v Y_v Y_v') H D^(-1/2)     (eq. 4)
-    unsupervised     D^(-1/2) H UU' H D^(-1/2)
-    supervised       H YY' H
-    semi-supervised  D^(-1/2) H (UU' + mu YY') H D^(-1/2), and the links
-
-with H the centering matrix, D the row sums of K (the identity where K is not positive) and
-Y the indicators of labels; rows whose label is unknown have zeros in Y.  U and D are
-renewed in closed form (eq. 3), which solvers do through the capability
-:class:`~thalweg_clustering.rounds.Alternation`.  Everything with as many rows as the data
-stays on the ranks that hold these rows.
+Wu et al. (AISTATS 2018, NeurIPS 2019) maximize tr(Gamma K(XW)) over W'W = I.  The tasks differ in
+Gamma alone, which is of low rank here (MATHEMATICS.md).  U and D are renewed in closed form (eq.
+3), which solvers do through the capability :class:`~thalweg_clustering.rounds.Alternation`.
+Everything with as many rows as the data stays on the ranks that hold these rows.
 """
 
 from collections.abc import Mapping, Sequence

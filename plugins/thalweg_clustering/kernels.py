@@ -1,15 +1,8 @@
 """Kernel functions of the family, each given by a function of one number and its derivatives.
 
-A kernel is k(beta), where beta_ij is either the squared distance |z_i - z_j|^2 or the
-inner product z_i'z_j of the projected rows z = W'x / sigma.  Everything else follows from
-k' and k'': with F(W) = -sum gamma_ij k(beta_ij),
-
-    distance:  Phi(W) = -2 sum gamma_ij k'(beta_ij) A_ij / sigma^2
-                      = -(4 / sigma^2) X'(D_psi - psi) X,   psi = gamma * k'(beta),
-    product:   Phi(W) = -(2 / sigma^2) X' psi X,
-
-and the gradient of F is Phi(W) W, since d beta_ij = 2 A_ij W : dW / sigma^2 with
-A_ij = (x_i - x_j)(x_i - x_j)', and d beta_ij = (x_i x_j' + x_j x_i') W : dW / sigma^2.
+A kernel is k(beta), where beta_ij is either the squared distance |z_i - z_j|^2 or the inner product
+z_i'z_j of the projected rows z = W'x / sigma.  Everything else follows from k' and k'', as
+MATHEMATICS.md shows.
 """
 
 from collections.abc import Callable

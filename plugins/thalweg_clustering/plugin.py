@@ -22,24 +22,14 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
 def thalweg_solvers() -> list[SolverSpec]:
     """Solvers on the Stiefel manifold."""
     return [
-        SolverSpec(
-            name="ism",
-            summary="Iterative Spectral Method with a safeguard (Wu et al.)",
-            load="thalweg_clustering.ism:ISM",
-        ),
-        SolverSpec(
-            name="stiefel",
-            summary="gradient descent along Cayley curves (Wen and Yin)",
-            load="thalweg_clustering.curvilinear:Curvilinear",
-        ),
-        SolverSpec(
-            name="dimension-growth",
-            summary="columns one after the other by gradient descent (Niu et al.)",
-            load="thalweg_clustering.dimension_growth:DimensionGrowth",
-        ),
-        SolverSpec(
-            name="stiefel-trust-region",
-            summary="Riemannian trust region with Hessian products",
-            load="thalweg_clustering.trust_region:TrustRegion",
-        ),
-    ]
+        SolverSpec(name=name, summary=summary, load=f"thalweg_clustering.{code}")
+        for name, code, summary in (
+            ("ism", "ism:ISM", "Iterative Spectral Method with a safeguard (Wu et al.)"),
+            ("stiefel", "curvilinear:Curvilinear",
+             "gradient descent along Cayley curves (Wen and Yin)"),
+            ("dimension-growth", "dimension_growth:DimensionGrowth",
+             "columns one after the other by gradient descent (Niu et al.)"),
+            ("stiefel-trust-region", "trust_region:TrustRegion",
+             "Riemannian trust region with Hessian products"),
+        )
+    ]  # fmt: skip

@@ -1,12 +1,8 @@
 """Interface of kernels of projected rows, and the weights of their pairs.
 
-Exact sums and the Nystrom approximation both give, for W of
-shape (d, q) and weights gamma, the value of
-
-    F(W) = - sum_ij gamma_ij k(beta_ij)
-
-(eq. 4 of Wu et al., "Iterative Spectral Method for Alternative Clustering"), its
-gradient, the matrix Phi(W), Hessian products, row sums and the embedding.
+Exact sums and the Nystrom approximation both give, for W of shape (d, q) and weights gamma, the
+value of F(W) (eq. 4 of Wu et al. 2018), its gradient, the matrix Phi(W), Hessian products, row sums
+and the embedding.
 """
 
 from abc import ABC, abstractmethod

@@ -1,11 +1,8 @@
 """Choice of the kernel's width, the weight of the novelty and the subspace's dimension.
 
-Both rules walk over a coarse grid in units of the median distance, and once around its best cell;
-large data are searched on an evenly spread sample.  ``cq`` is the paper's rule: the highest CQ
-among the cells that satisfy condition (10), and where none does, of the tenth that comes closest;
-q is then the one of the widest eigengap (eq. 11).  ``score`` measures how compact, how balanced and
-how novel the clusters of the embedding are: CQ alone rises as sigma falls (K tends to I and CQ to
-k), and on real data hardly any cell satisfies (10).
+Both rules, ``"cq"`` and ``"score"`` (MATHEMATICS.md), walk over a coarse grid in units of the median
+distance, and once around its best cell; large data are searched on an evenly spread sample.  Where
+no cell satisfies condition (10), ``"cq"`` chooses among the tenth that comes closest.
 """
 
 from dataclasses import dataclass, replace

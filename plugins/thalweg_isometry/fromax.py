@@ -3,20 +3,9 @@
 ``min 1/2 ||P - Psi^T Psi||_F^2  s.t.  |A(P) - 1| <= delta`` with ``Psi = Y = X^T``, by
 ADMM on (3.4).  Two things are put right: the multipliers of (3.4) are not scaled, so
 that the q-step projects ``A(P) + lambda / beta_1`` (printed: ``A(P) - lambda``), and
-lambda lives in R^S.  The printed rule ends at ``1/2 ||P - X Y||_F^2 < epsilon``; an
-attempt ends there too, once P stands still as well, and sooner if the factor is within
-the bounds.  As printed, P itself is not kept positive semidefinite; the answer is the
-factor, and it is the factor that is held against the bounds.
-
-``steps="published"`` is Algorithm 1 to the letter but for the misprint; the default departs
-from it in four places:
-
-- P and q are found together, which spares iterations; as published, q is found from the P of
-  the iteration before, and P from that q and all secants.
-- Both penalties are doubled after each hundred iterations; published, they are fixed.
-- P is held within 0.95 delta, so that the factor is within delta while it differs from P;
-  published, within delta.
-- An attempt ends once P stands still, too; published, by the gap of P and X Y alone.
+lambda lives in R^S.  P itself is not kept positive semidefinite; the answer is the factor, and it
+is the factor that is held against the bounds.  ``steps="published"`` is Algorithm 1 to the letter
+but for the misprint; MATHEMATICS.md lists where the default departs from it.
 """
 
 from dataclasses import dataclass, field, replace

@@ -1,15 +1,8 @@
 """The probability that Gaussian maps change secants by more than delta, and its derivatives.
 
-The entries of a map A are independent and normal, with means M and one variance.  For a unit
-secant v, ``||A v||^2`` over the variance has a noncentral chi-squared distribution with as
-many degrees of freedom as A has rows and the noncentrality ``||M v||^2`` over the variance.
-The expected number of secants that A does not keep,
-
-    f(M) = sum_v P( | ||A v||^2 - 1 | > delta ),
-
-bounds the probability that A fails.  With M = 0 and variance 1 / rank, A is the random
-projection of Johnson and Lindenstrauss; with variance 0 it is M (Tsikouras, Caramanis and
-Tzamos, Optimization can learn Johnson-Lindenstrauss embeddings, 2024).
+The function f of MATHEMATICS.md: entries of A are independent and normal, with means M and one
+variance, and f is the expected number of secants that A does not keep, which bounds the
+probability that it fails (Tsikouras, Caramanis and Tzamos 2024).
 """
 
 import numpy as np

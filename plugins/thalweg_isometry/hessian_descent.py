@@ -1,11 +1,8 @@
 """Learning a Johnson-Lindenstrauss map by descent along the Hessian's eigenvectors.
 
-Each attempt begins with the random projection of its rank and makes it a single map: the
-variance of Gaussian maps is lowered step by step, and at each variance a solver that leaves
-saddles lowers the probability that they fail (:mod:`~thalweg_isometry.gaussian_maps`) until
-the means alone keep the secants at hand.  Tsikouras, Caramanis and Tzamos (2024) lower the
-variance by the same descent; it then vanishes at once, with the means at a poor map, where
-the bound on the probability is above 1.
+Each attempt begins with the random projection of its rank.  The variance of Gaussian maps is
+lowered step by step, and at each variance a solver that leaves saddles lowers the probability that
+they fail (:mod:`~thalweg_isometry.gaussian_maps`), until the means alone keep the secants at hand.
 """
 
 from dataclasses import dataclass, replace

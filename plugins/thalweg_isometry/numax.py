@@ -3,19 +3,8 @@
 ``min ||P||_*  s.t.  |A(P) - 1| <= delta, P >= 0`` in the splitting (2.10-2.12) of Luo
 et al., with scaled multipliers Gamma and omega.  The P-step thresholds eigenvalues, so
 that P stays positive semidefinite, which thresholding singular values does not; L and q
-are found together.
-
-The least nuclear norm over a few thousand cuts has a rank far too low for the other secants:
-separation rounds take place whenever P is within the bounds at the cuts, long before it is the
-least.  A rank that is given further constrains P: the P-step keeps the leading eigenpairs (2.9) of
-what it thresholds, and P is the answer as soon as it is within all bounds.  It then takes little
-from the eigenvalues: what it takes shortens secants, and only the cuts are held.
-
-``steps="published"`` solves the three subproblems of (2.12), P, q and L, one after the other with
-penalties that stay as given, and the bounds as they are.  By default L and q are found together,
-which spares iterations; the penalties follow the residuals; and P is held within 0.98 delta.  As
-published, P approaches the bounds from outside and ends above delta by about ``tolerance``, with
-the status TARGET_NOT_REACHED: what is certified is not rounded.
+are found together, or one after the other as published.  MATHEMATICS.md says when separation
+rounds take place, what a rank that is given changes, and how the published steps differ.
 """
 
 from dataclasses import dataclass, field, replace

@@ -1,27 +1,8 @@
-"""Lower bounds on the rank that any embedding of a given delta needs.
+"""Lower bounds on the rank that any embedding of a given delta needs, linear or not.
 
-Let D hold the squared distances of k points, and E those of their images, so that
-``|E_ij - D_ij| <= delta D_ij``.  With ``J = I - 11^T/k`` the centered Gram matrix of
-the images is ``B = -J E J / 2``; its rank is at most that of the embedding, linear
-or not.  Two bounds on rank(B) hold for every such E:
-
-* Weyl.  ``B - G = -J (E - D) J / 2`` with ``G = -J D J / 2``.  Entry by entry
-  ``|E - D| <= delta D``, hence ``||E - D||_2 <= delta ||D||_2`` (Perron and
-  Frobenius), and ``lambda_i(B) >= lambda_i(G) - delta ||D||_2 / 2``.  The rank is at
-  least the number of eigenvalues of G above ``delta ||D||_2 / 2``.
-
-* Alon.  ``rank(B) >= (tr B)^2 / ||B||_F^2`` by Cauchy and Schwarz on the eigenvalues
-  (Alon, Problems and results in extremal combinatorics I, 2003).  With M = E - D and
-  ``sum M = s sum D``, |s| <= delta: ``tr B = (1 + s) sum D / 2k``; J M J is M without,
-  among others, its component along 11^T, so that
-  ``||J M J||_F^2 <= delta^2 ||D||_F^2 - s^2 (sum D)^2 / k^2``; and
-  ``4 ||B||_F^2 = ||J D J||_F^2 + 2 <J D J, M> + ||J M J||_F^2``, where the middle term
-  is at most ``2 delta sum_ij |J D J|_ij D_ij`` and at most twice the product of the
-  norms.  The least of the ratio over s is a bound, which approaches
-  ``(1 - delta^2) / delta^2`` on many equidistant points.
-
-Both are evaluated on subsets of the points, since a subset needs no more rank than
-the whole; the subsets grow greedily.
+D holds the squared distances of k points, E those of their images, M is E - D, and J projects
+along ones; ``B = -J E J / 2``.  MATHEMATICS.md derives the bounds.  They are evaluated on subsets
+of the points, which need no more rank than the whole; the subsets grow greedily.
 """
 
 import numpy as np

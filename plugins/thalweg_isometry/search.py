@@ -1,16 +1,10 @@
 """Base of the solvers: attempts, separation rounds, and the search around them.
 
-A run makes *attempts*: reach a target delta at a target rank.  An attempt works on the
-cuts only, then a separation round scans the other secants, adds the worst violated and
-goes on, until no secant violates the target (:mod:`~thalweg_isometry.cutting_planes`).
-Around the attempts a bracket closes, on the rank if that is free, on delta if that is
-free (:mod:`~thalweg_isometry.brackets`; Algorithm 3 of Luo et al. steps down by one
-instead, which ``adjust="published"`` does).
-
-Where delta is wanted, the attempts begin with a subset of the points.  What fails there
-fails on all points, and the map, the cuts, and the rank predicted from the subsets
-before, are handed on to the next larger one.  A map is only ever returned as a success
-after a complete scan of all secants.
+An *attempt* is to reach a target delta at a target rank.  It works on the cuts only, then a
+separation round scans the other secants (:mod:`~thalweg_isometry.cutting_planes`).  Around the
+attempts a bracket closes, on the rank or on delta (:mod:`~thalweg_isometry.brackets`).  Attempts
+begin with a subset of the points: what fails there fails on all, and map, cuts and a predicted rank
+are handed on.  A map is only returned as a success after a complete scan of all secants.
 """
 
 from abc import abstractmethod

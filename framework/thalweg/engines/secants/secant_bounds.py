@@ -1,24 +1,10 @@
 """Bounds on every distortion of a tile, and the accuracy of a measured one, under rounding.
 
-Arithmetic.  The points and the map are exact, the float64 numbers that they are.  Operations
-round to nearest with unit ``u = 2^-53``, in single precision with ``v = 2^-24``; a sum of n
-products, in any order, fused or not, errs by at most ``gamma_n = n u / (1 - n u)`` times the sum
-of the absolute products (Higham, Accuracy and Stability of Numerical Algorithms, secs. 3.1, 3.5).
-
-Bounds.  With the mean m and p leading directions Q let ``z_i = fl(x_i - m)``,
-``l_i = fl(Q z_i)`` and ``r_i = z_i - Q^T l_i``.  For two points, ``a = l_i - l_j`` and
-``b = r_i - r_j``,
-
-    ``||x_i - x_j||^2 = ||a||^2 + ||b||^2``  up to  ``2 c (||z_i||^2 + ||z_j||^2)``,
-
-where c covers that Q is orthonormal, and l_i the projection, only to rounding:
-``||Q^T a||^2`` differs from ``||a||^2`` by at most ``e ||a||^2`` with ``e = ||Q Q^T - I||``, and
-``||Q r_i||`` is at most ``(gamma_d sqrt p + e) ||z_i||``.  The tail ``||r_i||`` is computed from
-r_i itself in float64, so that ``||b||`` lies between the difference and the sum of two tails
-however small they are.  A tile sees l_i rounded to single precision, which moves
-``||a||`` by at most ``v (||l_i|| + ||l_j||)`` and hence ``||a||^2`` by at most
-``4.1 v (||l_i||^2 + ||l_j||^2)``, and a product in single precision.  All of this is a sum of
-a term of i and a term of j: the bounds of two points add up to those of their pair.
+The points and the map are exact, the float64 numbers that they are.  Operations round to nearest
+with unit ``u = 2^-53``, in single precision with ``v = 2^-24``; a sum of n products, in any order,
+fused or not, errs by at most ``gamma_n = n u / (1 - n u)`` times the sum of the absolute products
+(Higham, Accuracy and Stability of Numerical Algorithms, secs. 3.1, 3.5).  The page of mathematics
+of near-isometric embeddings derives the bounds from that.
 """
 
 from dataclasses import dataclass
