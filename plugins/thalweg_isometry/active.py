@@ -1,14 +1,10 @@
 """The secants that a solver works with, as pairs of points.
 
 For a map Psi with images ``y_i = Psi x_i`` the squared length of secant k = (i, j)
-becomes ``rho_k = ||y_i - y_j||^2 / ||x_i - x_j||^2``.  Working with points instead
-of secants makes products cheap: a sum ``sum_k c_k v_k v_k^T`` is ``X^T L X`` with L
-the Laplacian of the graph whose edges are the secants, so that a gradient costs two
-products with the touched points, however many secants there are.
-
-Each secant is with a rank that owns one of its points, the images of the others come from
-their owners, one rank's at a time, and what is summed for these points goes back to them:
-no rank holds more than its share, and images of some points of another.
+becomes ``rho_k = ||y_i - y_j||^2 / ||x_i - x_j||^2``.  A sum ``sum_k c_k v_k v_k^T`` is ``X^T L X``
+with L the Laplacian of the graph whose edges are the secants, so that a gradient costs two products
+with the touched points, however many secants there are.  Each secant is with a rank that owns one
+of its points; images of the others come from their owners, and their sums go back to them.
 """
 
 from collections.abc import Callable, Iterator
@@ -153,7 +149,7 @@ class ActiveSecants:
                 theirs, second = np.unique(other[here], return_inverse=True)
                 count, others = len(nodes), len(theirs)
                 second += count
-            ends = kernels.incidence(first, second, 0, count + others)
+            ends = kernels.incidence(first, second, count + others)
             part = _Part(owner, taker, here, nodes, sent[taker], others, first, second, ends)
             self._parts.append(part)
 
@@ -268,10 +264,8 @@ class ActiveSecants:
         scaled = (weights / self.lengths[part.numbers]).astype(images.dtype)
         weighted = np.flatnonzero(scaled)
         if len(weighted) < FEW * len(scaled):
-            return kernels.laplacian_times_few(
-                images, 0, len(images), part.first, part.second, weighted, scaled
-            )
-        return np.arange(len(images)), kernels.laplacian_times(images, 0, *part.incidence, scaled)
+            return kernels.laplacian_times_few(images, part.first, part.second, weighted, scaled)
+        return np.arange(len(images)), kernels.laplacian_times(images, *part.incidence, scaled)
 
 
 def misses(change: np.ndarray, theta: float) -> np.ndarray:

@@ -27,9 +27,9 @@ _squared_distance = squared_distance.dispatcher
 
 
 @kernel(fastmath={"contract", "nsz"})
-def laplacian_row(images, i, offsets, first, others, secants, weights, out):  # type: ignore[no-untyped-def]
-    """``out[i] = sum_k w_k (y_(first + i) - y_other)`` over the secants k at one point."""
-    mine = images[first + i]
+def laplacian_row(images, i, offsets, others, secants, weights, out):  # type: ignore[no-untyped-def]
+    """``out[i] = sum_k w_k (y_i - y_other)`` over the secants k at one point."""
+    mine = images[i]
     row = out[i]
     row[:] = 0.0
     for e in range(offsets[i], offsets[i + 1]):
@@ -51,58 +51,41 @@ def write_lengths(images, first, second, out):  # type: ignore[no-untyped-def]
 
 
 @kernel(parallel=True)
-def write_laplacian(images, first, offsets, others, secants, weights, out):  # type: ignore[no-untyped-def]
-    """This rank's rows of the Laplacian times the images."""
+def write_laplacian(images, offsets, others, secants, weights, out):  # type: ignore[no-untyped-def]
+    """The Laplacian times the images."""
     for i in numba.prange(offsets.size - 1):
-        _laplacian_row(images, i, offsets, first, others, secants, weights, out)
+        _laplacian_row(images, i, offsets, others, secants, weights, out)
 
 
 @kernel(fastmath={"contract", "nsz"})
-def add_differences(images, start, first, second, weighted, weights, out, met):  # type: ignore[no-untyped-def]
+def add_differences(images, first, second, weighted, weights, out, met):  # type: ignore[no-untyped-def]
     """``out[i] += w_k (y_i - y_j)`` at both ends of these secants k, in order; which rows."""
-    stop = start + out.shape[0]
     for k in weighted:
         w = weights[k]
         for i, j in ((first[k], second[k]), (second[k], first[k])):
-            if start <= i < stop:
-                met[i - start] = True
-                for c in range(images.shape[1]):
-                    out[i - start, c] += w * (images[i, c] - images[j, c])
+            met[i] = True
+            for c in range(images.shape[1]):
+                out[i, c] += w * (images[i, c] - images[j, c])
 
 
 @kernel()
-def count_ends(first, second, low, high, offsets):  # type: ignore[no-untyped-def]
-    """``offsets[1 + i]``: how many secants end at point ``low + i``."""
-    for k in range(first.size):
-        for i in (first[k], second[k]):
-            if low <= i < high:
-                offsets[1 + i - low] += 1
-
-
-@kernel()
-def place_ends(first, second, low, high, free, others, numbers):  # type: ignore[no-untyped-def]
+def place_ends(first, second, free, others, numbers):  # type: ignore[no-untyped-def]
     """The other ends and the numbers of the secants at each point, in the order of secants."""
     for k in range(first.size):
-        i, j = first[k], second[k]
-        if low <= i < high:
-            others[free[i - low]] = j
-            numbers[free[i - low]] = k
-            free[i - low] += 1
-        if low <= j < high:
-            others[free[j - low]] = i
-            numbers[free[j - low]] = k
-            free[j - low] += 1
+        for i, j in ((first[k], second[k]), (second[k], first[k])):
+            others[free[i]] = j
+            numbers[free[i]] = k
+            free[i] += 1
 
 
 def incidence(
-    first: np.ndarray, second: np.ndarray, low: int, high: int
+    first: np.ndarray, second: np.ndarray, points: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where the secants at each of the points ``low`` to ``high`` begin; other ends; numbers."""
-    offsets = np.zeros(high - low + 1, dtype=np.int64)
-    count_ends(first, second, low, high, offsets)
-    offsets = np.cumsum(offsets)
+    """Where the secants at each point begin; other ends; numbers."""
+    counts = np.bincount(first, minlength=points) + np.bincount(second, minlength=points)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
     others, numbers = np.empty((2, int(offsets[-1])), dtype=np.int64)
-    place_ends(first, second, low, high, offsets[:-1].copy(), others, numbers)
+    place_ends(first, second, offsets[:-1].copy(), others, numbers)
     return offsets, others, numbers
 
 
@@ -116,24 +99,21 @@ def image_lengths(images: np.ndarray, first: np.ndarray, second: np.ndarray) -> 
 
 def laplacian_times(
     images: np.ndarray,
-    first: int,
     offsets: np.ndarray,
     others: np.ndarray,
     secants: np.ndarray,
     weights: np.ndarray,
 ) -> np.ndarray:
-    """Rows of the Laplacian of the secants, times the images."""
+    """The Laplacian of the secants, times the images."""
     out = np.empty((offsets.size - 1, images.shape[1]), dtype=images.dtype)
     small = others.size * images.shape[1] < SMALL
     run = write_laplacian.alone if small else write_laplacian
-    run(images, first, offsets, others, secants, weights, out)
+    run(images, offsets, others, secants, weights, out)
     return out
 
 
 def laplacian_times_few(
     images: np.ndarray,
-    start: int,
-    rows: int,
     first: np.ndarray,
     second: np.ndarray,
     weighted: np.ndarray,
@@ -143,7 +123,6 @@ def laplacian_times_few(
 
     On one thread, with the same sums.
     """
-    out = np.zeros((rows, images.shape[1]), dtype=images.dtype)
-    met = np.zeros(rows, dtype=np.bool_)
-    add_differences(images, start, first, second, weighted, weights, out, met)
+    out, met = np.zeros_like(images), np.zeros(len(images), dtype=np.bool_)
+    add_differences(images, first, second, weighted, weights, out, met)
     return np.flatnonzero(met), out
