@@ -120,12 +120,9 @@ def split_points(
         single[block] = coordinates
         for k, p in enumerate((n_leading, count) if n_further else (n_leading,)):
             bounds[k, block] = _bounds(
-                rows,
-                coordinates[:, :p],
-                None if whole else directions[:p],
-                single[block, :p],
+                rows, coordinates[:, :p], None if whole else directions[:p], single[block, :p],
                 frame.centered_sizes[block],
-            )
+            )  # fmt: skip
     return SplitPoints(
         np.ascontiguousarray(single[:, :n_leading]),
         bounds[0],

@@ -224,27 +224,18 @@ def filter_tile(
                 raised_cutoff = _lowered(min(cutoff, best))
                 least_image = image_low_r[i] + image_low_c[j]
                 largest_image = image_high_r[i] + image_high_c[j]
-                if raised_cutoff > w and not _is_suspect(
-                    dots[i, j],
-                    images[i, j],
-                    low_r[i] + low_c[j],
-                    high_r[i] + high_c[j],
-                    least_image,
-                    largest_image,
-                    tail_r[i] * tail_c[j],
-                    raised_cutoff,
-                ):
-                    continue
-                if further and not _is_suspect(
-                    dots[i, j] + _product_of_rows(further_r[i], further_c[j]),
-                    images[i, j],
-                    further_low_r[i] + further_low_c[j],
-                    further_high_r[i] + further_high_c[j],
-                    least_image,
-                    largest_image,
-                    further_tail_r[i] * further_tail_c[j],
-                    raised_cutoff,
-                ):
+                suspect = raised_cutoff <= w or _is_suspect(
+                    dots[i, j], images[i, j], low_r[i] + low_c[j], high_r[i] + high_c[j],
+                    least_image, largest_image, tail_r[i] * tail_c[j], raised_cutoff,
+                )  # fmt: skip
+                if suspect and further:
+                    suspect = _is_suspect(
+                        dots[i, j] + _product_of_rows(further_r[i], further_c[j]), images[i, j],
+                        further_low_r[i] + further_low_c[j], further_high_r[i] + further_high_c[j],
+                        least_image, largest_image, further_tail_r[i] * further_tail_c[j],
+                        raised_cutoff,
+                    )  # fmt: skip
+                if not suspect:
                     continue
                 measured += 1
                 sizes = size_r[i] + size_c[j]

@@ -14,7 +14,8 @@ from thalweg.engines.secants.scan import ScanOptions
 #: Edge of the tiles.
 TILE = 1024
 
-#: Rows of a tile that are processed together.
+#: Rows of a tile that are processed together: products of this size are still in the cache when
+#: they are filtered.
 STRIP = 512
 
 
@@ -55,7 +56,7 @@ class Block:
         return self.arrays[3][here], self.arrays[4][here]
 
 
-#: First and last row, first and last column of a tile, global numbers.
+#: First and last row, first and last column of a strip of a tile, global numbers.
 Edges = tuple[int, int, int, int]
 
 
@@ -101,9 +102,15 @@ def _cuts(start: int, stop: int) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def tiles_of(low: Block, high: Block, chosen: TileChoice, same: bool) -> Iterator[Edges]:
-    """The chosen tiles of two blocks, or of one with itself: each pair once."""
+def strips_of(low: Block, high: Block, chosen: TileChoice) -> Iterator[Edges]:
+    """Strips of the chosen tiles of two blocks, or of one with itself: each pair once.
+
+    In a strip whose rows are its first columns, a pair of these is met once where i < j.
+    """
     for r0, r1 in _cuts(low.start, low.stop):
         for c0, c1 in _cuts(high.start, high.stop):
-            if (not same or c0 >= r0) and chosen(r0, c0):
-                yield r0, r1, c0, c1
+            if (low is not high or c0 >= r0) and chosen(r0, c0):
+                for first in range(r0, r1, STRIP):
+                    # Below the diagonal of a tile nothing is left to do.
+                    left = first if low is high and r0 == c0 else c0
+                    yield first, min(r1, first + STRIP), left, c1

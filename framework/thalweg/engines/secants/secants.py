@@ -3,11 +3,9 @@
 A secant is the direction between two points.  For a map Psi the distortion of the pair (i, j) is
 ``||Psi (x_i - x_j)||^2 / ||x_i - x_j||^2 - 1``, and Psi's isometry constant delta is the largest
 distortion in absolute value.  :class:`SecantSet` finds it, and the worst pairs, over all pairs,
-without ever storing them: blocks of points pass around the ranks, each pair of blocks is cut into
-tiles, and a tile costs two matrix products in single precision and one pass that bounds every
-distortion.  The bounds hold under rounding (:mod:`~thalweg.engines.secants.secant_bounds`): only
-the few pairs that may matter are measured in float64, in an order of summation that does not
-depend on the ranks.
+without ever storing them: a tile of pairs costs two matrix products in single precision and one
+pass of bounds (:mod:`~thalweg.engines.secants.secant_bounds`).  Only the few pairs that may matter
+are measured in float64, in an order of summation that does not depend on the ranks.
 
 >>> import numpy as np
 >>> from thalweg.parallel import MPI, Layout

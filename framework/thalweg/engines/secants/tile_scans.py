@@ -1,6 +1,7 @@
 """Scans of all pairs of points, tile by tile around the ring of ranks."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,15 +15,56 @@ from thalweg.engines.secants.secant_bounds import (
     image_bounds,
     split_points,
 )
-from thalweg.engines.secants.secant_tiles import TILE, Block, Edges, TileChoice, tiles_of
+from thalweg.engines.secants.secant_tiles import TILE, Block, Edges, TileChoice, strips_of
 from thalweg.engines.secants.worst_secants import WorstSecants
-from thalweg.parallel import Ring, max_over_ranks, run_on_threads
+from thalweg.parallel import Layout, Ring, max_over_ranks, run_on_threads
 
 if TYPE_CHECKING:
     from thalweg.engines.secants.secants import SecantSet
 
 #: Bytes of rows that a rank receives of another at a time.
 PIECE = 4e6
+
+
+def visit_pairs(
+    layout: Layout,
+    arrays: tuple[np.ndarray, ...],
+    visit: Callable[[Block, Block, Edges], None],
+    count: Callable[[], int],
+    progress: Callable[[int], None] | None = None,
+    chosen: TileChoice | None = None,
+    labels: np.ndarray | None = None,
+) -> None:
+    """Call ``visit`` from several threads on strips of tiles: all pairs of rows, each once.
+
+    Collective.  ``arrays`` are of this rank's rows, ``labels`` of all.  ``progress`` is called with
+    the number of pairs that ``count``, of those visited so far, has grown by; all tiles are visited
+    unless some are ``chosen``.
+    """
+    chosen, told = chosen or TileChoice(ScanOptions(), layout.rows), count()
+    if labels is None:
+        labels = np.zeros(layout.rows, dtype=np.int32)
+    mine: Block | None = None
+    row_bytes = sum(array.nbytes for array in arrays) / max(1, len(arrays[0]))
+    largest = max_over_ranks(layout.comm, row_bytes) * layout.counts().max()
+    pieces = int(np.clip(largest / PIECE, 1, 16)) if layout.comm.size > 1 else 1
+
+    def poll() -> None:
+        nonlocal told
+        block.poll()
+        last, told = told, count()
+        if progress is not None:
+            progress(told - last)
+
+    for block in Ring(layout).blocks(*arrays, each_pair_once=True, pieces=pieces):
+        other = Block(block.start, block.arrays, labels)
+        mine = other if mine is None else mine  # a rank's own block comes first
+        own = mine.part(block.rows)
+        low, high = (own, other) if own.start < other.start else (other, own)
+        if block.own:
+            low = high = own
+        strips = [(low, high, strip) for strip in strips_of(low, high, chosen)]
+        run_on_threads(lambda strip: visit(*strip), strips, poll)
 
 
 class TileScans:
@@ -54,34 +96,11 @@ class TileScans:
         keeper = WorstSecants(options, accuracy, secants.sparse, ranks)
         if before is not None:
             keeper.go_on_from(before, secants.comm.rank == 0)
-        chosen, told = TileChoice(options, secants.n_points), keeper.pairs
-        labels, labeled = secants.labels, secants.labels is not None
-        if labels is None:
-            labels = np.zeros(secants.n_points, dtype=np.int32)
-        mine: Block | None = None
-        row_bytes = sum(array.nbytes for array in arrays) / max(1, len(arrays[0]))
-        largest = max_over_ranks(secants.comm, row_bytes) * secants.layout.counts().max()
-        pieces = int(np.clip(largest / PIECE, 1, 16)) if ranks > 1 else 1
-
-        def scan_tile(tile: tuple[Block, Block, Edges]) -> None:
-            keeper.tile(components, *tile, labeled)
-
-        def poll() -> None:
-            nonlocal told
-            block.poll()
-            last, told = told, keeper.pairs
-            if progress is not None:
-                progress(told - last)
-
-        for block in Ring(secants.layout).blocks(*arrays, each_pair_once=True, pieces=pieces):
-            other = Block(block.start, block.arrays, labels)
-            mine = other if mine is None else mine  # a rank's own block comes first
-            own = mine.part(block.rows)
-            low, high = (own, other) if own.start < other.start else (other, own)
-            if block.own:
-                low = high = own
-            tiles = [(low, high, t) for t in tiles_of(low, high, chosen, block.own)]
-            run_on_threads(scan_tile, tiles, poll)
+        scan_strip = partial(keeper.scan, components, secants.labels is not None)
+        visit_pairs(
+            secants.layout, arrays, scan_strip, lambda: keeper.pairs, progress,
+            TileChoice(options, secants.n_points), secants.labels,
+        )  # fmt: skip
         complete = options.fraction >= 1.0 and options.is_last_part
         return keeper.finish(secants.layout, n_leading, complete, secants.n_pairs)
 

@@ -1,6 +1,7 @@
 """The worst secants of a scan: kept per rank as tiles come, chosen over all ranks at the end."""
 
 import threading
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +13,24 @@ from thalweg.parallel import Layout, RowRoutes, nth_over_ranks, sum_over_ranks, 
 
 #: Pairs that a rank may keep beyond its share, and what it may keep for each of its share.
 SPARE, SHARES = 4096, 2
+
+
+@dataclass
+class WorstPair:
+    """The largest change so far, and its pair of global numbers; of equal ones the lowest.
+
+    ``least`` is a lower bound of that pair's change, where one is given.
+    """
+
+    change: float = 0.0
+    pair: tuple[int, int] = (-1, -1)
+    least: float = 0.0
+
+    def offer(self, change: float, pair: tuple[int, int], least: float = 0.0) -> None:
+        """Take over another pair if it is worse."""
+        lower = self.pair[0] < 0 or pair < self.pair
+        if pair[0] >= 0 and (change > self.change or (change == self.change and lower)):
+            self.change, self.pair, self.least = change, pair, least
 
 
 class WorstSecants:
@@ -35,13 +54,12 @@ class WorstSecants:
         self._buffers = threading.local()
         self._parts: list[tuple[np.ndarray, ...]] = []
         self._waiting = 0
-        self._best = 0.0
-        self._best_pair = (-1, -1)
+        self._worst_pair = WorstPair()
         self.pairs = self.coincident = self.measured = 0
 
     def go_on_from(self, scan: Scan, first: bool) -> None:
         """Take over what a scan of other tiles found; ``first``: whether this is rank 0."""
-        self._offer(scan.largest, scan.pair)
+        self._worst_pair.offer(scan.largest, scan.pair)
         if first or self._options.share:
             self._parts.append((*scan.pairs.T, scan.distortions, scan.lengths))
         if first:
@@ -49,25 +67,16 @@ class WorstSecants:
             self.measured = scan.n_measured
         self._prune()
 
-    def tile(
-        self, components: np.ndarray, low: Block, high: Block, tile: Edges, labeled: bool
+    def scan(
+        self, components: np.ndarray, labeled: bool, low: Block, high: Block, strip: Edges
     ) -> None:
-        """Scan one tile; called from several threads."""
-        top, bottom, left, right = tile
-        same = low is high and top == left
-        # Products of this size are still in the cache when they are filtered.
-        for first in range(top, bottom, STRIP):
-            strip = (first, min(bottom, first + STRIP), first if same else left, right)
-            self._strip(components, low, high, strip, labeled)
-
-    def _strip(
-        self, components: np.ndarray, low: Block, high: Block, strip: Edges, labeled: bool
-    ) -> None:
+        """Scan a strip of a tile; called from several threads."""
         r0, r1, c0, c1 = strip
         triangle = low is high and r0 == c0
         # Together: another thread's pair must not go with this one's value.
         with self._lock:
-            threshold, best, best_pair = self._threshold, self._best, np.array(self._best_pair)
+            threshold, best = self._threshold, self._worst_pair.change
+            best_pair = np.array(self._worst_pair.pair)
         m, n = r1 - r0, c1 - c0
         if not hasattr(self._buffers, "products"):
             self._buffers.products = np.empty((2, STRIP * TILE), dtype=np.float32)
@@ -85,7 +94,7 @@ class WorstSecants:
         )  # fmt: skip
         reached, measured, coincident = (int(c) for c in counts)
         with self._lock:
-            self._offer(best, (int(best_pair[0]), int(best_pair[1])))
+            self._worst_pair.offer(best, (int(best_pair[0]), int(best_pair[1])))
             self.pairs += m * n - m * (m + 1) // 2 if triangle else m * n
             self.measured += measured
             self.coincident += coincident
@@ -115,17 +124,10 @@ class WorstSecants:
             value *= weights[distinct]
         size = np.abs(value)
         for at in np.lexsort((j, i, -size))[:1]:
-            self._offer(float(size[at]), (int(i[at]), int(j[at])))
+            self._worst_pair.offer(float(size[at]), (int(i[at]), int(j[at])))
         keep = size >= self._threshold
         self._parts.append((i[keep], j[keep], value[keep], length[keep]))
         self._prune()
-
-    def _offer(self, best: float, pair: tuple[int, int]) -> None:
-        if pair[0] >= 0 and (
-            best > self._best
-            or (best == self._best and (self._best_pair[0] < 0 or pair < self._best_pair))
-        ):
-            self._best, self._best_pair = best, pair
 
     def _prune(self) -> None:
         merged = self._worst()
@@ -141,8 +143,9 @@ class WorstSecants:
         """Choose the worst of all ranks, for every rank or shared out.  Collective."""
         comm = layout.comm
         self._prune()
-        for best, pair in comm.allgather((self._best, self._best_pair)):
-            self._offer(best, pair)
+        worst = self._worst_pair
+        for other in comm.allgather(worst):
+            worst.offer(other.change, other.pair)
         if comm.size > 1:
             self._choose(layout)
         i, j, value, length = self._parts[0]
@@ -152,12 +155,12 @@ class WorstSecants:
             i, j, value, length = _worst([every], some.rows, 0)
         own = np.array([self.pairs, self.coincident, self.measured])
         pairs, coincident, measured = values_of_all_ranks(comm, own).sum(axis=0).tolist()
-        lower, upper = self._accuracy.interval(self._best)
+        lower, upper = self._accuracy.interval(worst.change)
         return Scan(
-            delta=upper, delta_lower=lower, pair=self._best_pair, complete=complete,
+            delta=upper, delta_lower=lower, pair=worst.pair, complete=complete,
             pairs=np.stack([i, j], axis=1), distortions=value, lengths=length,
             n_pairs=count if complete else pairs, n_coincident=coincident, n_measured=measured,
-            n_leading=n_leading, largest=self._best,
+            n_leading=n_leading, largest=worst.change,
         )  # fmt: skip
 
     def _choose(self, layout: Layout) -> None:
