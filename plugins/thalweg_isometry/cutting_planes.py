@@ -1,10 +1,8 @@
-"""The active secants of a run, and the separation rounds that find further ones.
+"""The active secants of a run, and subsets of the points whose secants separation rounds scan.
 
-A near-isometry has one constraint per secant, far too many to list.  A method works on
-the *cuts*, those that matter so far; a separation round scans the others, adds the worst
-violated, and drops cuts that have long been far inside (Luo et al., Algorithm 4).  A cut
-that comes back after it was dropped stays, so that the rounds cannot cycle.  The first
-rounds scan subsets of the points, which are small and predict the whole.
+A method works on the *cuts*, the secants that matter so far; a separation round scans the others,
+adds the worst violated, and drops cuts that have long been far inside (Luo et al., Algorithm 4).  A
+cut that comes back after it was dropped stays, so that the rounds cannot cycle.
 """
 
 from __future__ import annotations
@@ -100,20 +98,13 @@ class Progress:
     before: Scan | None = None  # what its parts so far found; None where no scan is under way
 
 
-class Separation:
-    """The oracle over nested subsets of the points, the last of which is all of them.
+class Subsets:
+    """The secants of nested subsets of the points, the last of which is all of them.
 
-    Subsets have at least ``smallest`` points; 0 for none.  A round adds at most ``cuts_per_round``
-    secants, None for a number that grows with the points, of which ``per_row`` for one point in one
-    tile; ``seed`` chooses the tiles of a sample.
+    Subsets have at least ``smallest`` points; 0 for none.
     """
 
-    def __init__(
-        self, secants: SecantSet, smallest: int, cuts_per_round: int | None, per_row: int, seed: int
-    ) -> None:
-        self._cuts_per_round = cuts_per_round
-        self._per_row = per_row
-        self._seed = seed
+    def __init__(self, secants: SecantSet, smallest: int) -> None:
         self._all = secants
         self._subsets: dict[int, SecantSet] = {1: secants}
         #: Every so many points make a subset, largest stride first.
@@ -121,7 +112,7 @@ class Separation:
         if smallest and not secants.listed:
             self.strides = _strides(secants.n_points, smallest)
 
-    def over(self, stride: int) -> SecantSet:
+    def __getitem__(self, stride: int) -> SecantSet:
         """The secants of the subset; all of them where it has no two distinct points."""
         if stride not in self._subsets:
             try:
@@ -132,7 +123,7 @@ class Separation:
 
     def first_fraction(self, stride: int) -> float:
         """Share of the tiles that the first rounds scan."""
-        secants = self.over(stride)
+        secants = self[stride]
         if secants.listed or secants.n_pairs <= FEW_PAIRS:
             return 1.0
         return max(0.2 if stride < self.strides[0] else 0.0, FEW_PAIRS / secants.n_pairs)
@@ -142,7 +133,7 @@ class Separation:
 
         A sample in which half as many are violated is to find one for each point.
         """
-        secants = self.over(stride)
+        secants = self[stride]
         if violated < 0.01 * secants.n_points:
             return 1.0
         seen = scan.n_pairs / secants.n_pairs
@@ -150,54 +141,29 @@ class Separation:
         share = max(min(share, 2.0 * seen), self.first_fraction(stride))
         return share if share < 0.7 else 1.0
 
-    def evaluations_per_scan(
-        self, stride: int, fraction: float, active: ActiveSecants, psi: np.ndarray
-    ) -> tuple[int, int]:
-        """Evaluations of a method on the cuts that cost about as much as a scan; as a part of one.
 
-        At least 8 of both.
-        """
-        rank, dimension = psi.shape
-        # Nanoseconds: a pair of a scan; a product's term, a cut's term of an evaluation.
-        scan = 5e6 + fraction * self.over(stride).n_pairs * (2.0 + 0.036 * (rank + 96))
-        scan += 100_000 * (60.0 + 0.35 * dimension)
-        evaluation = 1e5 + 0.05 * active.touched * dimension * rank + 3.0 * active.count * rank
-        share = evaluation / active.comm.size
-        return max(8, int(scan / evaluation)), max(8, int(PART / share))
+def evaluations_per_scan(
+    secants: SecantSet, fraction: float, active: ActiveSecants, psi: np.ndarray
+) -> tuple[int, int]:
+    """Evaluations of a method on the cuts that cost about as much as a scan; as a part of one.
 
-    def parts(self, stride: int, fraction: float, rank: int) -> int:
-        """Number of parts of a scan, between which a run can be saved."""
-        secants = self.over(stride)
-        if secants.listed:
-            return 1
-        share = fraction * secants.n_pairs / (secants.comm.size * numba.get_num_threads())
-        return max(1, int(share * (2.0 + 0.018 * (rank + 96)) / PART))
+    At least 8 of both.
+    """
+    rank, dimension = psi.shape
+    # Nanoseconds: a pair of a scan; a product's term, a cut's term of an evaluation.
+    scan = 5e6 + fraction * secants.n_pairs * (2.0 + 0.036 * (rank + 96))
+    scan += 100_000 * (60.0 + 0.35 * dimension)
+    evaluation = 1e5 + 0.05 * active.touched * dimension * rank + 3.0 * active.count * rank
+    share = evaluation / active.comm.size
+    return max(8, int(scan / evaluation)), max(8, int(PART / share))
 
-    def scan(
-        self, psi: np.ndarray, stride: int, fraction: float, threshold: float, progress: Progress
-    ) -> tuple[Scan, np.ndarray]:
-        """The next part of a round; its pairs, as numbers of all points, beside it."""
-        secants = self.over(stride)
-        most = self._cuts_per_round
-        if most is None:
-            most = min(max(MIN_CUTS, 4 * secants.n_points), MAX_CUTS)
-        with scan_progress(secants, fraction, progress.before) as bar:
-            scan = secants.scan(
-                psi,
-                threshold=threshold,
-                max_pairs=most,
-                # Few points have few rows: let each give more.
-                per_row=max(self._per_row, most // max(1, 4 * secants.n_points)),
-                fraction=fraction,
-                seed=self._seed * 1_000_003 + progress.number,
-                progress=bar,
-                part=(progress.part, progress.parts),
-                first=progress.first,
-                before=progress.before,
-                share=True,
-            )
-        whole = secants.n_points == self._all.n_points
-        return scan, scan.pairs if whole else scan.pairs * stride
+
+def parts_of(secants: SecantSet, fraction: float, rank: int) -> int:
+    """Number of parts of a scan, between which a run can be saved."""
+    if secants.listed:
+        return 1
+    share = fraction * secants.n_pairs / (secants.comm.size * numba.get_num_threads())
+    return max(1, int(share * (2.0 + 0.018 * (rank + 96)) / PART))
 
 
 def _strides(n_points: int, smallest: int) -> list[int]:

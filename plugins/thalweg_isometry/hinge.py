@@ -1,11 +1,8 @@
 """The framework's own method: squared hinge on the factor, by L-BFGS, near the start.
 
-For a target delta the sum of ``max(0, |rho_k - 1| - theta)^2`` over the active
-secants is lowered, theta a little below delta, and only until all of them are within
-the target.  Minimizing delta itself would fit the active secants far too well: with
-tens of thousands of parameters it falls to nothing on them while the others stay
-violated.  Asking for feasibility with a margin, from the leading principal
-directions on, moves the map no further than it must.
+For a target delta the sum of ``max(0, |rho_k - 1| - theta)^2`` over the active secants is lowered,
+theta a little below delta, and only until all of them are within the target: delta itself would
+fall to nothing on them while the others stay violated.
 """
 
 from collections.abc import Callable
@@ -17,6 +14,7 @@ import numpy as np
 from thalweg.parallel import agreed, any_over_ranks, min_over_ranks
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants, hinge, misses
+from thalweg_isometry.cutting_planes import evaluations_per_scan
 from thalweg_isometry.descent import Pair, descend
 from thalweg_isometry.map_ranks import secant_moments
 from thalweg_isometry.search import SecantSearch
@@ -103,14 +101,9 @@ class HingeSearch(SecantSearch[HingeState]):
             noise = np.random.default_rng(self.seed).standard_normal(psi.shape)
             psi = psi + NOISE * np.sqrt(np.mean(psi**2)) * noise
         return replace(
-            state,
-            psi=psi,
-            stage=0,
-            round_evaluations=0,
-            round_left=0,
-            margin_evaluations=0,
+            state, psi=psi, stage=0, round_evaluations=0, round_left=0, margin_evaluations=0,
             pairs=(),
-        )
+        )  # fmt: skip
 
     def _precondition(self, state: HingeState) -> Callable[[np.ndarray], np.ndarray]:
         """The inverse of the secants' second moments along principal directions, regularized.
@@ -139,9 +132,7 @@ class HingeSearch(SecantSearch[HingeState]):
         goal = 0.5 * (theta + delta)
         least, at_once = self.max_evaluations, self.max_evaluations
         if not self.everything_active(state):
-            least, at_once = state.separation.evaluations_per_scan(
-                state.stride, state.fraction, active, state.psi
-            )
+            least, at_once = evaluations_per_scan(state.subset, state.fraction, active, state.psi)
         # Where the rank is given there is none other to turn to: more patience.
         most = self.max_evaluations * (1 if state.problem.wanted_rank is None else 3)
         in_round = state.round_evaluations
@@ -154,17 +145,11 @@ class HingeSearch(SecantSearch[HingeState]):
         if not len(state.moments):
             state = replace(state, moments=secant_moments(state.secants))
         done = descend(
-            lambda psi: hinge(active, psi, theta),
-            state.psi,
-            goal,
-            enough=0.5 * (goal - theta) ** 2,
-            patience=2 * left,
-            evaluations=min(round_left, left, at_once),
-            pairs=state.pairs,
-            most_pairs=PAIRS,
-            precondition=self._precondition(state),
-            comm=active.comm,
-        )
+            lambda psi: hinge(active, psi, theta), state.psi, goal,
+            enough=0.5 * (goal - theta) ** 2, patience=2 * left,
+            evaluations=min(round_left, left, at_once), pairs=state.pairs, most_pairs=PAIRS,
+            precondition=self._precondition(state), comm=active.comm,
+        )  # fmt: skip
         with_margin = state.margin_evaluations + done.evaluations
         ran_out = with_margin >= most
         met = done.measure <= (goal if done.met else delta)
@@ -179,16 +164,10 @@ class HingeSearch(SecantSearch[HingeState]):
             failed = stage >= last
         round_left = 0 if met or over else max(0, round_left - done.evaluations)
         state = replace(
-            state,
-            stage=stage,
-            round_evaluations=in_round,
-            round_left=round_left,
-            margin_evaluations=with_margin,
-            known_cuts=state.count,
-            pairs=done.pairs,
-            gradient_norm=done.gradient_norm,
-            residual=max(0.0, done.measure - delta),
-        )
+            state, stage=stage, round_evaluations=in_round, round_left=round_left,
+            margin_evaluations=with_margin, known_cuts=state.count, pairs=done.pairs,
+            gradient_norm=done.gradient_norm, residual=max(0.0, done.measure - delta),
+        )  # fmt: skip
         counts, due = (done.evaluations,) * 2, not over and not round_left
         return state, Inner(done.point, met, failed, done.measure, *counts, failed and ran_out, due)
 

@@ -25,7 +25,7 @@ from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants, hinge_value, measured
 from thalweg_isometry.brackets import RankBracket, predicted_rank
 from thalweg_isometry.certificate import lower_bound
-from thalweg_isometry.cutting_planes import Cuts, Separation
+from thalweg_isometry.cutting_planes import Cuts, Subsets
 from thalweg_isometry.map_ranks import (
     eigengap_rank,
     extended,
@@ -168,35 +168,24 @@ class SecantSearch(SeparationRounds[S]):
         problem = cast(SecantConstraints, objective)
         secants, delta, rank = problem.secants, problem.wanted_delta, problem.wanted_rank
         smallest = self.smallest_subset if secants.n_pairs > self.all_below else 0
-        separation = Separation(secants, smallest, self.cuts_per_round, self.per_row, self.seed)
-        stride = separation.strides[0] if delta is not None else 1
+        subsets = Subsets(secants, smallest)
+        stride = subsets.strides[0] if delta is not None else 1
         top, low = objective.layout.rows, 0
         if rank is None:
             assert delta is not None
             low = max(0, lower_bound(secants, delta) - 1)
             rank = self.start_rank or agreed(
-                secants.comm, guessed_rank(separation.over(stride), delta, self.adjust)
+                secants.comm, guessed_rank(subsets[stride], delta, self.adjust)
             )
             rank = int(np.clip(rank, low + 1, top))
         psi = np.zeros((0, secants.dimension))
         state = self.state_type(
-            objective=objective,
-            x=x,
-            value=0.0,
-            psi=psi,
-            set_digest=secants.digest,
+            objective=objective, x=x, value=0.0, psi=psi, set_digest=secants.digest,
             attempt=Attempt(rank, 1.0 if delta is None else delta, MeasuredMap(psi)),
-            bracket=RankBracket(top, failed=low),
-            cuts=Cuts(),
-            dual=np.empty(0),
-            best=MeasuredMap(psi),
-            served=psi,
-            closest=MeasuredMap(psi),
-            separation=separation,
-            lowering=delta is None,
-            stride=stride,
-            fraction=separation.first_fraction(stride),
-        )
+            bracket=RankBracket(top, failed=low), cuts=Cuts(), dual=np.empty(0),
+            best=MeasuredMap(psi), served=psi, closest=MeasuredMap(psi), subsets=subsets,
+            lowering=delta is None, stride=stride, fraction=subsets.first_fraction(stride),
+        )  # fmt: skip
         return cast(S, state)
 
     def step(self, state: S) -> S:
@@ -333,7 +322,7 @@ class SecantSearch(SeparationRounds[S]):
 
     def _next_subset(self, state: S, rank: int | None) -> S:
         """Hand the map and the cuts on to the next larger subset, at a predicted rank."""
-        strides, bracket = state.separation.strides, state.bracket
+        strides, bracket = state.subsets.strides, state.bracket
         state = replace(
             state,
             least_ranks=(*state.least_ranks, (state.subset_size, bracket.least_expected)),
@@ -384,12 +373,9 @@ class SecantSearch(SeparationRounds[S]):
         psi = self.resized(state, source, rank)
         attempt = Attempt(rank, state.attempt.delta, MeasuredMap(psi[:0]), state.attempt.number + 1)
         state = replace(
-            state,
-            psi=psi,
-            attempt=attempt,
-            fraction=state.separation.first_fraction(state.stride),
+            state, psi=psi, attempt=attempt, fraction=state.subsets.first_fraction(state.stride),
             dual=np.zeros(len(state.cuts)),
-        )
+        )  # fmt: skip
         state = self.begin_attempt(state)
         return replace(state, psi=agreed(state.secants.comm, state.psi))
 

@@ -11,7 +11,7 @@ from thalweg.interfaces import TRANSIENT, OwnRows, SolverState
 from thalweg.parallel import RowRoutes, any_over_ranks, sum_over_ranks
 from thalweg_isometry.active import ActiveSecants, holders
 from thalweg_isometry.brackets import DeltaBracket, RankBracket
-from thalweg_isometry.cutting_planes import Cuts, Progress, Separation
+from thalweg_isometry.cutting_planes import Cuts, Progress, Subsets
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class SearchState(SolverState):
     work: float = 0.0
     best_work: float = 0.0
     gave_up: bool = False  # whether the option ``effort`` ended the search
-    separation: Separation = field(metadata=TRANSIENT)  # the oracle
+    subsets: Subsets = field(metadata=TRANSIENT)  # of the secants
 
     def in_attempt(self, **changes: Any) -> Self:
         """With these changes of the present attempt."""
@@ -115,6 +115,11 @@ class SearchState(SolverState):
     def secants(self) -> SecantSet:
         """All secants."""
         return self.problem.secants
+
+    @property
+    def subset(self) -> SecantSet:
+        """Those of the present subset of the points."""
+        return self.subsets[self.stride]
 
     @property
     def subset_size(self) -> int:

@@ -11,7 +11,7 @@ from thalweg.interfaces import Solver
 from thalweg.parallel import RowRoutes, any_over_ranks, sum_over_ranks
 from thalweg.plugins import Help
 from thalweg_isometry.active import holders
-from thalweg_isometry.cutting_planes import MIN_CUTS, Progress
+from thalweg_isometry.cutting_planes import MAX_CUTS, MIN_CUTS, Progress, parts_of, scan_progress
 from thalweg_isometry.search_state import MeasuredMap, S
 
 #: A scan, and its pairs as numbers of all points.
@@ -63,21 +63,29 @@ class SeparationRounds(Solver[S], Generic[S]):
         A part after which delta is above ``enough`` is the last, and the next scan begins where
         this one ended.
         """
-        separation, progress = state.separation, state.progress
+        secants, fraction, progress = state.subset, state.fraction, state.progress
         if progress.before is None:
-            parts = separation.parts(state.stride, state.fraction, len(psi))
+            parts = parts_of(secants, fraction, len(psi))
             first = (progress.first + progress.part) % parts
             progress = Progress(progress.number + 1, first, 0, parts)
-        scan, pairs = separation.scan(psi, state.stride, state.fraction, threshold, progress)
+        most = self.cuts_per_round or min(max(MIN_CUTS, 4 * secants.n_points), MAX_CUTS)
+        # Few points have few rows: let each give more.
+        per_row = max(self.per_row, most // max(1, 4 * secants.n_points))
+        with scan_progress(secants, fraction, progress.before) as bar:
+            scan = secants.scan(
+                psi, threshold, most, per_row=per_row, fraction=fraction, progress=bar,
+                seed=self.seed * 1_000_003 + progress.number, first=progress.first,
+                part=(progress.part, progress.parts), before=progress.before, share=True,
+            )  # fmt: skip
+        pairs = scan.pairs
+        if secants.n_points < state.secants.n_points:
+            pairs = pairs * state.stride
         part = progress.part + 1
         unfinished = part < progress.parts and scan.delta <= enough
         state = replace(
-            state,
-            scanned_rank=len(psi),
-            delta=scan.delta,
-            scanned=scan.n_pairs,
+            state, scanned_rank=len(psi), delta=scan.delta, scanned=scan.n_pairs,
             progress=replace(progress, part=part, before=scan if unfinished else None),
-        )
+        )  # fmt: skip
         if unfinished:
             return state, None
         if scan.complete and state.stride == 1 and scan.delta < state.closest.delta:
@@ -115,7 +123,7 @@ class SeparationRounds(Solver[S], Generic[S]):
             if added == 0 and met:
                 # Everything that violates is a cut already: the margins were too thin.
                 return state, Verdict.FAILED
-        fraction = state.separation.next_fraction(state.stride, scan, violated)
+        fraction = state.subsets.next_fraction(state.stride, scan, violated)
         state = replace(state, fraction=fraction)
         if added and not cut_short and state.count > (self.cuts_per_round or MIN_CUTS):
             state = self._thinned(state)
