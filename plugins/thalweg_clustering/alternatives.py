@@ -123,12 +123,8 @@ def find_alternatives(
     labelings
         Labelings given, each of this rank's or of all rows; none begins with the
         unsupervised task.
-    n_alternatives
-        Maximum number to find.
-    solver
-        Name or object of a solver on the Stiefel manifold.
-    max_overlap
-        Largest normalized mutual information with an earlier labeling.
+    n_alternatives, solver, max_overlap
+        As of :class:`~thalweg_clustering.KDAC`.
     starts
         W to start each alternative from; None, or none, for the option ``init``.
     stop

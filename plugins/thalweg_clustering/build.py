@@ -332,14 +332,9 @@ def _from_fewer_rows(
 ) -> tuple[np.ndarray, list[str]]:
     """W of a run on a sample, then of runs by features on more rows, and what these were.
 
-    A step on fewer rows costs a fraction of one on all.  For exact sums over pairs, which are
-    not linear in the number of rows, the last run by features is on all of them; where
-    features err too much, the sample has to do.  Collective.
-
-    The columns of Y have the length of the root of n, those of U length one: lambda n is what
-    novelty weighs.  W of a sample of m rows depends on Y by about 1 / m, which for large
-    lambda n would outweigh all else in the next run and lead it astray.  Samples therefore have a
-    smaller lambda, which on all rows is raised by steps.
+    A step on fewer rows costs a fraction of one on all; where features err too much, the sample has
+    to do.  Samples have a smaller lambda, which on all rows is raised by steps: MATHEMATICS.md says
+    why.  Collective.
     """
     layout, sigma = settings.layout, kernel.sigma
 

@@ -16,15 +16,7 @@ import numpy as np
 
 from thalweg.numerics import backtrack
 from thalweg.parallel import Array, agreed
-from thalweg_clustering.rounds import (
-    MAX_TRIALS,
-    GradientTolerance,
-    RoundSolver,
-    RoundState,
-    moved_to,
-    no_array,
-    residual_norm,
-)
+from thalweg_clustering import rounds
 from thalweg_clustering.stiefel import StiefelVariable
 
 #: Factor by which a refused step is shortened.
@@ -32,36 +24,32 @@ SHRINK = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class CurvilinearState(RoundState):
+class CurvilinearState(rounds.RoundState):
     """State of :class:`Curvilinear`."""
 
     #: Gradient at W in the surrounding space, shape ``(d, q)``.
-    slope: Array = field(default_factory=no_array)
+    slope: Array = field(default_factory=rounds.no_array)
     length: float = 0.0  # first length to try in the next step
     parity: int = 0  # which of the two Barzilai-Borwein lengths comes next
 
 
 @dataclass(frozen=True)
-class Curvilinear(RoundSolver[CurvilinearState]):
+class Curvilinear(rounds.RoundSolver[CurvilinearState]):
     """Curvilinear search by Cayley curves (the paper's SM)."""
 
     inner_iterations: int = 1000
-    gradient_tolerance: GradientTolerance = 1e-6
+    gradient_tolerance: rounds.GradientTolerance = 1e-6
 
-    state_type: ClassVar[type[RoundState]] = CurvilinearState
+    state_type: ClassVar[type[rounds.RoundState]] = CurvilinearState
 
     def begin(self, state: CurvilinearState) -> CurvilinearState:
         """Value and gradient at W, and a first length that turns W by about a tenth."""
         value, slope = state.objective.value_and_gradient(state.x)
         speed = agreed(state.objective.comm, _along(state.x, slope))
         return replace(
-            state,
-            value=value,
-            slope=slope,
-            evaluations=state.evaluations + 1,
-            gradient_norm=residual_norm(state.x, slope),
-            length=0.1 / max(speed, 1e-300),
-        )
+            state, value=value, slope=slope, evaluations=state.evaluations + 1,
+            gradient_norm=rounds.residual_norm(state.x, slope), length=0.1 / max(speed, 1e-300),
+        )  # fmt: skip
 
     def improve(self, state: CurvilinearState) -> CurvilinearState:
         objective, w, slope = state.objective, state.x, state.slope
@@ -74,16 +62,16 @@ class Curvilinear(RoundSolver[CurvilinearState]):
         search = backtrack(
             lambda length: manifold.orthonormal(cayley_point(w, slope, length)),
             objective.value_and_gradient, state.value, -(speed**2), state.length,
-            MAX_TRIALS, ratios=(SHRINK, SHRINK),
+            rounds.MAX_TRIALS, ratios=(SHRINK, SHRINK),
         )  # fmt: skip
         evaluations = state.evaluations + search.trials
         if not search.accepted:
             return replace(state, inner_done=True, evaluations=evaluations)
         candidate, length, (value, gradient) = search.x, search.step, search.outcome
         following = self.next_length(state, length, candidate, gradient)
-        return moved_to(
+        return rounds.moved_to(
             state, candidate, value=value, slope=gradient, evaluations=evaluations,
-            gradient_norm=residual_norm(candidate, gradient), step_length=length,
+            gradient_norm=rounds.residual_norm(candidate, gradient), step_length=length,
             length=agreed(objective.comm, following), parity=1 - state.parity,
         )  # fmt: skip
 

@@ -13,26 +13,20 @@ import numpy as np
 from thalweg.numerics import backtrack
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
-from thalweg_clustering.rounds import (
-    MAX_TRIALS,
-    RoundSolver,
-    RoundState,
-    moved_to,
-    no_array,
-)
+from thalweg_clustering import rounds
 
 #: Factor by which a refused step is shortened.
 SHRINK = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrowthState(RoundState):
+class GrowthState(rounds.RoundState):
     """State of :class:`DimensionGrowth`."""
 
     #: W that the columns start from, shape ``(d, q)``.
-    guess: Array = field(default_factory=no_array)
+    guess: Array = field(default_factory=rounds.no_array)
     #: Gradient with respect to W at the columns so far, shape ``(d, q)``.
-    slope: Array = field(default_factory=no_array)
+    slope: Array = field(default_factory=rounds.no_array)
     column: int = 0  # the column that is being found
     length: float = 0.0  # first length to try in the next step
     #: Objective of ``guess`` with all its columns, which a round must not exceed.
@@ -41,7 +35,7 @@ class GrowthState(RoundState):
 
 
 @dataclass(frozen=True)
-class DimensionGrowth(RoundSolver[GrowthState]):
+class DimensionGrowth(rounds.RoundSolver[GrowthState]):
     """Dimension growth (the paper's DG).
 
     Notes
@@ -55,9 +49,9 @@ class DimensionGrowth(RoundSolver[GrowthState]):
         200
     )
 
-    trace_columns: ClassVar[tuple[str, ...]] = (*RoundSolver.trace_columns, "column")
+    trace_columns: ClassVar[tuple[str, ...]] = (*rounds.RoundSolver.trace_columns, "column")
 
-    state_type: ClassVar[type[RoundState]] = GrowthState
+    state_type: ClassVar[type[rounds.RoundState]] = GrowthState
 
     def begin(self, state: GrowthState) -> GrowthState:
         """Start again with the first column of the present W."""
@@ -94,7 +88,7 @@ class DimensionGrowth(RoundSolver[GrowthState]):
         w[:, c] = column / np.linalg.norm(column)
         value, slope = state.objective.value_and_gradient(w)
         evaluations = state.evaluations + 1
-        state = moved_to(
+        state = rounds.moved_to(
             state, w, column=c, steps=0, value=value, slope=slope, evaluations=evaluations
         )
         return replace(state, length=0.1 / max(self._tangent(state)[1], 1e-300))
@@ -124,13 +118,13 @@ class DimensionGrowth(RoundSolver[GrowthState]):
 
         search = backtrack(
             along, state.objective.value_and_gradient, state.value, -(norm**2), state.length,
-            MAX_TRIALS, ratios=(SHRINK, SHRINK),
+            rounds.MAX_TRIALS, ratios=(SHRINK, SHRINK),
         )  # fmt: skip
         evaluations = state.evaluations + search.trials
         if not search.accepted:
             return replace(state, evaluations=evaluations)
         value, slope = search.outcome
-        return moved_to(
+        return rounds.moved_to(
             state, search.x, value=value, slope=slope, evaluations=evaluations,
             step_length=search.step, length=2.0 * search.step,
         )  # fmt: skip

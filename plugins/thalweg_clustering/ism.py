@@ -1,16 +1,11 @@
 """The Iterative Spectral Method: W from the smallest eigenvectors of Phi(W), safeguarded.
 
-The plain iteration W <- eig_min Phi(W) (Algorithm 2 of Wu et al.) can cycle.  Here no step that
-raises the objective is accepted.  A refused one is made shorter by a level shift,
-eig_min (Phi(W) - mu WW'), for large mu steepest descent with length 1/mu.
-
-Convergence is linear.  Two ways speed it up:
-
-* mixing: W+ from the mean of the last matrices Phi_i whose weights make the mean of their
-  commutators [Phi_i, W_i W_i'] smallest: Pulay's "direct inversion in the iterative subspace"
-  (1982).  It costs no evaluation; where it does not lower the objective, the plain step is tried;
-* a finish by quasi-Newton steps on the manifold, once three steps in a row were shortened or
-  lowered the objective by less than a tenth.
+No step that raises the objective is accepted.  A refused one is made shorter by a level shift,
+eig_min (Phi(W) - mu WW'), for large mu steepest descent with length 1/mu.  Mixing takes W+ from the
+mean of the last matrices Phi_i whose weights make the mean of their commutators [Phi_i, W_i W_i']
+smallest: Pulay's "direct inversion in the iterative subspace" (1982).  It costs no evaluation;
+where it does not lower the objective, the plain step is tried.  Quasi-Newton steps finish, once
+three steps in a row were shortened or lowered the objective by less than a tenth.
 """
 
 from dataclasses import dataclass, field, replace
@@ -21,17 +16,9 @@ import numpy as np
 from thalweg.interfaces import Capability
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
-from thalweg_clustering.eigenvectors import smallest_eigenvectors
+from thalweg_clustering import rounds
 from thalweg_clustering.quasi_newton import QuasiNewtonState, quasi_newton_step
-from thalweg_clustering.rounds import (
-    RoundSolver,
-    RoundState,
-    moved_to,
-    no_array,
-    residual_norm,
-    subspace_distance,
-)
-from thalweg_clustering.stiefel import EigenvectorFixedPoint
+from thalweg_clustering.stiefel import EigenvectorFixedPoint, smallest_eigenvectors
 
 #: Slow steps in a row after which those of ``finish`` take over.
 SLOW_STEPS = 3
@@ -45,7 +32,7 @@ class ISMState(QuasiNewtonState):
     """State of :class:`ISM`."""
 
     #: Phi at W, those of the last steps, and their commutators with WW'.
-    phi: np.ndarray = field(default_factory=no_array)
+    phi: np.ndarray = field(default_factory=rounds.no_array)
     past: tuple[np.ndarray, ...] = ()
     errors: tuple[np.ndarray, ...] = ()
     shift: float = 0.0  # by which steps are shortened
@@ -55,7 +42,7 @@ class ISMState(QuasiNewtonState):
 
 
 @dataclass(frozen=True)
-class ISM(RoundSolver[ISMState]):
+class ISM(rounds.RoundSolver[ISMState]):
     """Iterative Spectral Method.
 
     With ``safeguard="none"`` it is Algorithm 2 to the letter: W is replaced by the
@@ -78,25 +65,21 @@ class ISM(RoundSolver[ISMState]):
     ] = "quasi-newton"
 
     requires: ClassVar[tuple[type[Capability], ...]] = (EigenvectorFixedPoint,)
-    trace_columns: ClassVar[tuple[str, ...]] = (*RoundSolver.trace_columns, "shift", "refusals")
+    trace_columns: ClassVar[tuple[str, ...]] = (
+        *rounds.RoundSolver.trace_columns,
+        "shift",
+        "refusals",
+    )
 
-    state_type: ClassVar[type[RoundState]] = ISMState
+    state_type: ClassVar[type[rounds.RoundState]] = ISMState
 
     def begin(self, state: ISMState) -> ISMState:
         assert isinstance(state.objective, EigenvectorFixedPoint)
         value, phi = state.objective.value_and_fixed_point_matrix(state.x)
         return replace(
-            state,
-            value=value,
-            phi=phi,
-            evaluations=state.evaluations + 1,
-            gradient_norm=residual_norm(state.x, phi @ state.x),
-            past=(),
-            errors=(),
-            slope=None,
-            slow=0,
-            small=0,
-        )
+            state, value=value, phi=phi, evaluations=state.evaluations + 1, past=(), errors=(),
+            gradient_norm=rounds.residual_norm(state.x, phi @ state.x), slope=None, slow=0, small=0,
+        )  # fmt: skip
 
     def improve(self, state: ISMState) -> ISMState:
         if state.slow < SLOW_STEPS or "none" in (self.safeguard, self.finish):
@@ -144,19 +127,15 @@ class ISM(RoundSolver[ISMState]):
             return replace(state, inner_done=True)
         inner_done = False
         if self.safeguard == "none":
-            change = agreed(objective.comm, subspace_distance(candidate, w))
+            change = agreed(objective.comm, rounds.subspace_distance(candidate, w))
             inner_done = change <= self.outer_tolerance
         slow = state.refusals > 0 or before - value < 0.1 * abs(before)
-        moved = moved_to(
-            state,
-            candidate,
-            value=value,
-            phi=phi,
+        moved = rounds.moved_to(
+            state, candidate, value=value, phi=phi,
             step_length=float(np.linalg.norm(candidate - w @ (w.T @ candidate))),
-            inner_done=inner_done,
-            slow=state.slow + 1 if slow else 0,
-        )
-        moved = replace(moved, gradient_norm=residual_norm(moved.x, phi @ moved.x))
+            inner_done=inner_done, slow=state.slow + 1 if slow else 0,
+        )  # fmt: skip
+        moved = replace(moved, gradient_norm=rounds.residual_norm(moved.x, phi @ moved.x))
         if moved.refusals:
             return moved
         shift = 0.25 * moved.shift

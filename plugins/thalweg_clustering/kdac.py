@@ -24,7 +24,6 @@ from thalweg.parallel import (
     sum_over_ranks,
 )
 from thalweg_clustering.agreement import normalized_mutual_information
-from thalweg_clustering.eigenvectors import best_gap, smallest_eigenvectors
 from thalweg_clustering.embedding_step import leading_embedding
 from thalweg_clustering.exact_sums import STORED_ROWS, StreamedKernel
 from thalweg_clustering.feature_sums import NystromKernel
@@ -35,6 +34,7 @@ from thalweg_clustering.pair_sum import LinkSum, PairSum
 from thalweg_clustering.prepared_data import Preparation, centered_indicators, distributed_sample
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 from thalweg_clustering.rounds import Alternation, residual_norm
+from thalweg_clustering.stiefel import best_gap, smallest_eigenvectors
 
 #: Similarity to all others together below which a row is like no other, and how little
 #: below one similarities may be before rounding decides.
@@ -66,27 +66,16 @@ class KDACObjective(PairSum, Alternation):
         k, number of clusters to find.
     columns
         q, dimension of the subspace.
-    task
-        One of :data:`TASKS`.
     links
         Pairs of rows that should be alike, or unlike.
     start
-        ``"spectral"`` (eq. 12), ``"random"``, ``"published"`` (eq. 12 with the clustering
-        given as U, as Algorithm 1 has it), or W itself, shape ``(d, q)``.
+        As the option ``init``, or W itself, shape ``(d, q)``.
     truth
         This rank's labels to compare the result with, or None.
-    seed
-        Seed of k-means.
     bound
-        Whether condition (10), which takes another pass over all pairs, is evaluated.
-    curvature
-        Whether the least curvature at W, with U and D as they are, is among the measures.
-    embedding_rows
-        Rows of U that k-means clusters: ``"unit"``, of length one, or ``"published"``, as they
-        are: the last line of Algorithm 1.
-    local_scaling
-        Whether squared distances are divided by sigma_i sigma_j, the distances to the 7th
-        neighbors in the subspace, renewed with U and D.
+        As the option ``condition``.
+    task, seed, curvature, embedding_rows, local_scaling
+        As the options of :class:`~thalweg_clustering.options.KDACOptions`.
     quiet
         Whether the error of features is measured without a note, as in runs that find a start.
     """

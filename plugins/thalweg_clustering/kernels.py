@@ -114,18 +114,7 @@ KERNELS = get_args(KernelName)
 
 
 def kernel_function(name: str, degree: int = 2, offset: float = 1.0) -> KernelFunction:
-    """A built-in kernel.
-
-    ============================ ======== ====================== ==========
-    name                         beta     k                      normalized
-    ============================ ======== ====================== ==========
-    ``gaussian``                 distance exp(-beta / 2)         yes
-    ``inverse-multiquadratic``   distance (beta + c)^(-1/2)      yes
-    ``multiquadratic``           distance -(beta + c)^(1/2)      no
-    ``squared``                  distance -beta                  no
-    ``linear``                   product  beta                   no
-    ``polynomial``               product  (beta + c)^p           no
-    ============================ ======== ====================== ==========
+    """A built-in kernel, as MATHEMATICS.md lists them; those with row sums are normalized.
 
     The multiquadratic and the squared kernel grow with the distance in the literature;
     their sign is turned here, so that a larger k always means more alike.
@@ -156,12 +145,9 @@ def kernel_function(name: str, degree: int = 2, offset: float = 1.0) -> KernelFu
         kernel = _power(name, *powers[name])
     elif name == "gaussian":
         kernel = KernelFunction(
-            "gaussian",
-            "distance",
-            lambda b: np.exp(-0.5 * b),
-            lambda b: -0.5 * np.exp(-0.5 * b),
+            "gaussian", "distance", lambda b: np.exp(-0.5 * b), lambda b: -0.5 * np.exp(-0.5 * b),
             lambda b: 0.25 * np.exp(-0.5 * b),
-        )
+        )  # fmt: skip
     else:
         raise InputError(f"the kernel must be one of {', '.join(KERNELS)}, not {name!r}")
     return replace(kernel, parameters=(degree, offset))

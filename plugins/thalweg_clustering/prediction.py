@@ -1,15 +1,8 @@
 """Labels of new rows, from those that were clustered.
 
-The embedding is extended as the Nystrom method extends eigenvectors (Bengio et al., "Out-of-sample
-extensions for LLE, Isomap, MDS, Eigenmaps, and spectral clustering", NIPS 2003): for a row x,
-
-    u(x) = (sum_j k(x, x_j) u_j / sqrt(d(x) d_j) - mean) / lambda,
-
-which at the rows that were clustered is U itself.  The label is that of the nearest center of
-k-means, as it is there; of a row more like one row than like all others together, that of the
-one.  Columns of U whose eigenvalue is tiny are left out, since their
-extension would be noise.  Kernels that are not normalized may have few eigenvalues that are not
-zero: for these, a row belongs to the cluster of the nearest one.
+The embedding is extended as the Nystrom method extends eigenvectors (MATHEMATICS.md).  The label is
+that of the nearest center of k-means; of a row more like one row than like all others together,
+that of the one.  For kernels that are not normalized it is that of the nearest row.
 """
 
 from dataclasses import dataclass

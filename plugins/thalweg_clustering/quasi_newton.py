@@ -1,11 +1,9 @@
 """L-BFGS steps on the Stiefel manifold, for the last part of a fixed-point iteration.
 
-The two-loop recursion in the tangent space at W, with the pairs of earlier steps projected
-onto it (vector transport by projection; Absil, Mahony and Sepulchre, 2008, section 8.1.3), and
-Armijo's rule along the polar retraction.  The inner products of pairs, of which the L-BFGS of
-thalweg_descent keeps a table, change with every projection.  W has few numbers and an evaluation
-is expensive, so that all pairs of a run are kept up to a number that makes the approximation a
-dense one.
+The two-loop recursion in the tangent space at W, with the pairs of earlier steps projected onto it
+(Absil, Mahony and Sepulchre, 2008, section 8.1.3), which changes their inner products, and Armijo's
+rule along the polar retraction.  W has few numbers and an evaluation is expensive, so that all
+pairs of a run are kept up to a number that makes the approximation a dense one.
 """
 
 from dataclasses import dataclass, replace
@@ -77,14 +75,9 @@ def quasi_newton_step(state: S, scale: float) -> S:
     if agreed(comm, _dot(moved, turned) > bound):
         pairs = [*pairs, (moved, turned)][-PAIRS:]
     return moved_to(
-        state,
-        candidate,
-        value=value,
-        slope=ahead,
-        pairs=tuple(pairs),
-        step_length=step * length,
+        state, candidate, value=value, slope=ahead, pairs=tuple(pairs), step_length=step * length,
         gradient_norm=residual_norm(candidate, ahead),
-    )
+    )  # fmt: skip
 
 
 def _inverse_product(pairs: list[Pair], gradient: Array, scale: float) -> Array:

@@ -14,36 +14,30 @@ from thalweg.engines.hessian import HessianProduct
 from thalweg.interfaces import Capability, Objective
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
-from thalweg_clustering.rounds import (
-    GradientTolerance,
-    RoundSolver,
-    RoundState,
-    moved_to,
-    residual_norm,
-)
+from thalweg_clustering import rounds
 from thalweg_clustering.stiefel import StiefelVariable
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrustRegionState(RoundState):
+class TrustRegionState(rounds.RoundState):
     """State of :class:`TrustRegion`: the trust radius; 0 before the first step."""
 
     radius: float = 0.0
 
 
 @dataclass(frozen=True)
-class TrustRegion(RoundSolver[TrustRegionState]):
+class TrustRegion(rounds.RoundSolver[TrustRegionState]):
     """Riemannian trust region on the Stiefel manifold."""
 
     inner_tolerance: float = 1e-10
-    gradient_tolerance: GradientTolerance = 1e-9
+    gradient_tolerance: rounds.GradientTolerance = 1e-9
     inner_products: Annotated[
         int, Help("maximum number of Hessian products of a step", minimum=1)
     ] = 50
 
     requires: ClassVar[tuple[type[Capability], ...]] = (StiefelVariable, HessianProduct)
 
-    state_type: ClassVar[type[RoundState]] = TrustRegionState
+    state_type: ClassVar[type[rounds.RoundState]] = TrustRegionState
 
     def improve(self, state: TrustRegionState) -> TrustRegionState:
         """One accepted trust-region step."""
@@ -71,15 +65,10 @@ class TrustRegion(RoundSolver[TrustRegionState]):
             elif gained > 0.75 and length > 0.9 * radius:
                 radius = min(2.0 * radius, largest)
             if reached <= value and gained > 1e-3:
-                return moved_to(
-                    state,
-                    candidate,
-                    value=reached,
-                    radius=radius,
-                    step_length=length,
-                    gradient_norm=residual_norm(candidate, slope),
-                    evaluations=evaluations,
-                )
+                return rounds.moved_to(
+                    state, candidate, value=reached, radius=radius, step_length=length,
+                    gradient_norm=rounds.residual_norm(candidate, slope), evaluations=evaluations,
+                )  # fmt: skip
             if length < 1e-12:
                 break
         return replace(state, inner_done=True, evaluations=evaluations)

@@ -1,8 +1,8 @@
 """Choice of the kernel's width, the weight of the novelty and the subspace's dimension.
 
-Both rules, ``"cq"`` and ``"score"`` (MATHEMATICS.md), walk over a coarse grid in units of the median
-distance, and once around its best cell; large data are searched on an evenly spread sample.  Where
-no cell satisfies condition (10), ``"cq"`` chooses among the tenth that comes closest.
+Both rules, ``"cq"`` and ``"score"`` (MATHEMATICS.md), walk over a coarse grid in units of the
+median distance, and once around its best cell; large data are searched on an evenly spread sample.
+Where no cell satisfies condition (10), ``"cq"`` chooses among the tenth that comes closest.
 """
 
 from dataclasses import dataclass, replace
@@ -103,12 +103,9 @@ def _evaluated(sample: Settings, cell: Candidate) -> Candidate:
     sides = measures["condition_10"]
     ratio = sides["left"] / sides["right"] if sides["right"] > 0 else 0.0
     return replace(
-        cell,
-        score=tightness * balance * (1.0 - measures["novelty"]),
-        quality=measures["cq"],
-        condition=float(ratio),
-        eigengap_components=measures["eigengap_components"],
-    )
+        cell, score=tightness * balance * (1.0 - measures["novelty"]), quality=measures["cq"],
+        condition=float(ratio), eigengap_components=measures["eigengap_components"],
+    )  # fmt: skip
 
 
 def tightness_and_balance(

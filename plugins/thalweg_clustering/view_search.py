@@ -1,10 +1,9 @@
 """Search for a view: a subspace in which rows fall into clusters unlike those that are known.
 
-Widths of kernels and principal directions are led astray by columns of noise and by their scales;
-departure from the normal distribution is not.  Of rows without the means of known clusters,
-independent component analysis (Hyvarinen, 1999) gives directions; those that depend on one another
-span a subspace, in which cells of k-means are joined where no valley of the density lies between
-them.  The clusters count if one does, between every two, on rows that had no part in finding them.
+Of rows without the means of known clusters, independent component analysis (Hyvarinen, 1999) gives
+directions; those that depend on one another span a subspace, in which cells of k-means are joined
+where no valley of the density lies between them (MATHEMATICS.md).  The clusters count if one does,
+between every two, on rows that had no part in finding them.
 """
 
 import warnings

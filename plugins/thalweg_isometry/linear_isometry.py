@@ -28,7 +28,6 @@ from thalweg_isometry.certificate import Certificate, certify
 from thalweg_isometry.near_isometry import (
     NearIsometry,
     build,
-    check_neighbors,
     delta_or_default,
     secant_set,
 )
@@ -53,10 +52,6 @@ class LinearIsometry(  # type: ignore[misc]
         given: the least that the method finds.  0.4 if neither is given.
     n_components
         Rows of the map, its rank.  None: as few as the method finds.
-    secants
-        Which pairs of points count: ``"all"``, ``"within-class"`` or ``"neighbors"``.
-    n_neighbors
-        With ``secants="neighbors"``: of how many.
     solver_options
         Further options of the solver, as ``thalweg list`` shows them.
     max_iter
@@ -100,6 +95,7 @@ class LinearIsometry(  # type: ignore[misc]
     (150, 3)
     """
 
+    _build = staticmethod(build)
     _solver: ClassVar[str]
 
     delta: float | None = None
@@ -214,7 +210,6 @@ class LinearIsometry(  # type: ignore[misc]
         layout = Layout(MPI.COMM_SELF, *X.shape)
         neighbors = None
         if self.secants == "neighbors" and pairs is None:
-            check_neighbors(self.n_neighbors, layout.rows)
             search = NearestNeighbors(n_neighbors=self.n_neighbors, algorithm="brute").fit(X)
             neighbors = search.kneighbors(return_distance=False)
         return SecantSet(
@@ -355,12 +350,6 @@ class LinearIsometry(  # type: ignore[misc]
         ------
         InputError
             A confidence outside (0, 1), or fewer than two distinct points.
-
-        Notes
-        -----
-        The rows 2i and 2i + 1 make k independent pairs.  All of them are within the
-        (1 - share)-quantile of the distortion with a probability of at most
-        ``(1 - share)^k`` (Wilks 1941), and delta is no less than their maximum.
         """
         with raise_on_all_ranks(comm_of(X)):
             if not 0.0 < confidence < 1.0:

@@ -210,27 +210,13 @@ def secant_set(dataset: Dataset, secants: str = "all", n_neighbors: int = 10) ->
         Classes wanted without labels, as many neighbors as points or none, or points
         unfit for use.
     """
-    points = dataset.values
+    labels = neighbors = None
     if secants == "within-class":
         with raise_on_all_ranks(dataset.comm):
             if dataset.labels is None:
                 raise InputError("secants within a class need labels; give the data labels")
-        return SecantSet(points, dataset.layout, labels=dataset.gather_labels())
+        labels = dataset.gather_labels()
     if secants == "neighbors":
-        check_neighbors(n_neighbors, dataset.layout.rows)
-        neighbors, _ = nearest_neighbors(
-            dataset.layout, np.asarray(points, dtype=float), n_neighbors
-        )
-        return SecantSet(points, dataset.layout, neighbors=neighbors)
-    return SecantSet(points, dataset.layout)
-
-
-def check_neighbors(n_neighbors: int, rows: int) -> None:
-    """Refuse fewer than two points, no neighbors, or as many as points."""
-    if rows < 2:
-        raise InputError("there are fewer than two points; give at least two distinct points")
-    if not 1 <= n_neighbors < rows:
-        raise InputError(
-            f"the number of neighbors must be at least 1 and less than the {rows} points, "
-            f"not {n_neighbors}"
-        )
+        points = np.asarray(dataset.values, dtype=float)
+        neighbors = nearest_neighbors(dataset.layout, points, n_neighbors)[0]
+    return SecantSet(dataset.values, dataset.layout, labels=labels, neighbors=neighbors)

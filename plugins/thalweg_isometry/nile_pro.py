@@ -73,13 +73,9 @@ class NileProSearch(SecantSearch[NileProState]):
             residual = active.norm(ratios - q) / np.sqrt(max(1, active.count))
             change = float(np.linalg.norm(psi - before)) / max(1e-300, float(np.linalg.norm(psi)))
         state = replace(
-            state,
-            residual=residual,
-            dual_residual=change,
-            dual=omega,
-            last_gradient=last[0],
+            state, residual=residual, dual_residual=change, dual=omega, last_gradient=last[0],
             last_direction=last[1],
-        )
+        )  # fmt: skip
         exhausted = state.attempt.iterations + used >= self.limit
         met = worst <= goal
         failed = exhausted and not met

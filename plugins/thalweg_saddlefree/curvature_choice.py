@@ -1,10 +1,7 @@
 """Hessian or Gauss-Newton products: whichever gained more at its last step.
 
-|H| makes steps along strong negative curvature short.  Far from a saddle, where the residuals of a
-network make most of that curvature, the Gauss-Newton matrix, which leaves them out, brings more.
-Near a saddle its steps gain nothing, and H shows the way out.  The gain of a kind is the relative
-decrease a product; each of the first two steps tries one kind, and the kind whose last gain was
-higher goes on.  It is taken to grow while a kind rests, so that it is tried again.
+The gain of a kind is the relative decrease a product.  It is taken to grow while a kind rests, so
+that it is tried again.  MATHEMATICS.md says why kinds alternate.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,7 @@
 """Mini-batches: which data rows each step of a stochastic run sees, and how its state counts them.
 
-The schedule is a function of its options and of two counters, the epoch and the
-batch within it; nothing else needs to be saved for a run to continue in mid-epoch.
-It does not depend on the number of ranks: the order of an epoch is a keyed
-permutation that every rank evaluates for its own rows alone, so that no rank
-stores, or communicates, the order of all rows.
+The schedule is a function of its options and of two counters, the epoch and the batch within it.
+The order of an epoch is a keyed permutation that every rank evaluates for its own rows alone.
 """
 
 from abc import abstractmethod
@@ -237,10 +234,6 @@ class StochasticState(SolverState):
         if isinstance(self.objective, Minibatches):
             held_out = self.objective.held_out_value(self.x)
         return replace(
-            self,
-            epoch=epoch,
-            batch=batch,
-            epoch_value=total / schedule.rows,
-            held_out_value=held_out,
-            total=0.0,
-        )
+            self, epoch=epoch, batch=batch, epoch_value=total / schedule.rows,
+            held_out_value=held_out, total=0.0,
+        )  # fmt: skip

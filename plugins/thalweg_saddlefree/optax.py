@@ -20,8 +20,7 @@ from thalweg_saddlefree.jax_network import JaxNetwork
 from thalweg_saddlefree.jax_objective import import_jax
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
 from thalweg_saddlefree.minibatches import BatchSchedule
-from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree
-from thalweg_saddlefree.subspace.state import SubspaceState
+from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree, SubspaceState
 
 
 class SaddleFreeState(NamedTuple):
@@ -135,17 +134,10 @@ class _Steps:
         schedule = BatchSchedule(network.data_layout.rows, self.batch, seed=self.solver.seed)
         epoch, number = divmod(state.steps, schedule.batches)
         inner = SubspaceState(
-            objective=network,
-            x=x,
-            value=float("nan"),
-            gradient=network.ravel(grads)[:, None],
-            last=np.array(state.last, dtype=float)[:, None],
-            damping=state.damping,
-            settled=state.settled,
-            counter=state.steps,
-            epoch=epoch,
-            batch=number,
-        )
+            objective=network, x=x, value=float("nan"), gradient=network.ravel(grads)[:, None],
+            last=np.array(state.last, dtype=float)[:, None], damping=state.damping,
+            settled=state.settled, counter=state.steps, epoch=epoch, batch=number,
+        )  # fmt: skip
         moved = self.solver.move(inner.with_rows(schedule))
         step = moved.last[:, 0]
         updates = self.trees.tree_map(

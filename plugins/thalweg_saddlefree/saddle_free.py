@@ -201,12 +201,10 @@ class SaddleFree(Solver[SaddleFreeState]):
         search = StepSearch(state, trials, solver, metric, floor)
         accepted = search.run(damping)
         state = replace(
-            state,
-            products=state.products + operator.products,
-            lanczos_steps=state.lanczos_steps + solver.steps,
-            lowest_ritz_value=solver.lowest,
+            state, products=state.products + operator.products,
+            lanczos_steps=state.lanczos_steps + solver.steps, lowest_ritz_value=solver.lowest,
             curvature=kind,
-        )
+        )  # fmt: skip
         if accepted is None:
             return replace(
                 state,
@@ -220,15 +218,12 @@ class SaddleFree(Solver[SaddleFreeState]):
             damping *= 2.0
         damping = max(damping, floor)
         return trials.accepted(
-            state,
-            search.step(accepted.direction, accepted.length),
-            counter=state.counter + 1,
+            state, search.step(accepted.direction, accepted.length), counter=state.counter + 1,
             gains=gains_after(state.gains, kind, state.value, accepted.value, operator.products),
             ratio=accepted.ratio,
-            step_length=accepted.length * slices.norm(accepted.direction.step),
-            damping=damping,
+            step_length=accepted.length * slices.norm(accepted.direction.step), damping=damping,
             dampings={**state.dampings, kind: damping},
-        )
+        )  # fmt: skip
 
     def _solver(
         self,

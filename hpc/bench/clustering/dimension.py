@@ -11,7 +11,7 @@ import numpy as np
 
 from thalweg import Dataset
 from thalweg_clustering import build_kdac
-from thalweg_clustering.eigenvectors import smallest_eigenvectors
+from thalweg_clustering.stiefel import smallest_eigenvectors
 
 from .coordinate_power import coordinate_power_smallest
 from .sets import Problem

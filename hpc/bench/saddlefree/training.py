@@ -28,8 +28,7 @@ from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
 from thalweg_saddlefree.networks.autoencoder import build_autoencoder
 from thalweg_saddlefree.networks.mlp import build_mlp
 from thalweg_saddlefree.networks.objective import NetworkObjective
-from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree
-from thalweg_saddlefree.subspace.state import SubspaceState
+from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree, SubspaceState
 
 #: Options of this project's solvers that differ from their defaults.
 OURS: dict[str, dict[str, Any]] = {

@@ -5,11 +5,7 @@ matrix ``T'T`` is the projection of H^2 onto the Krylov space of H, so
 
     (H^2 + lam^2 I)^(-1/2) g  ~  V_m (T'T + lam^2 I)^(-1/2) e_1 |g|
 
-The usual choice takes the absolute eigenvalues of the square part of T.  They
-may fall anywhere between the negative and the positive spectrum, next to zero
-included, and the step then jumps; the singular values of T never fall below the
-smallest singular value of H.  At loose tolerances that saves a quarter of the
-products.
+The singular values of T never fall below the smallest one of H (MATHEMATICS.md).
 """
 
 from dataclasses import dataclass

@@ -1,14 +1,11 @@
-"""|H| by a differential equation: the reference method of the saddle-free note.
+"""|H| by a differential equation: the reference method of the saddle-free note, to measure against.
 
 Arjovsky (2015), "Saddle-free Hessian-free optimization", after Allen, Baglama
 and Boyd (2000): with ``A = (H^2 + damping^2 I) / s`` the solution of
 
     dx/dt = -1/2 (t A + (1 - t) I)^(-1) (I - A) x,   x(0) = v      (4)
 
-is ``x(1) = A^(1/2) v``; then ``H^2 step = -|H| g`` is solved by conjugate
-gradients (3).  Every stage of every Runge-Kutta step is a linear solve with
-H^2, so a direction takes thousands of products.  It is kept to be measured
-against.
+is ``x(1) = A^(1/2) v``; then ``H^2 step = -|H| g`` is solved by conjugate gradients (3).
 """
 
 from collections.abc import Callable

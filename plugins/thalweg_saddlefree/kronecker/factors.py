@@ -1,12 +1,9 @@
 """The Kronecker factors of one layer: sums over rows, moving averages, damped inverses.
 
-With the matrix W of a layer (inputs x outputs, the bias as its last row), inputs a
-and sampled derivatives g by the pre-activations, its block of the Fisher matrix is
-approximated by the Kronecker product of ``A = E[a a']`` and ``G = E[g g']``
-(Martens and Grosse 2015, equation 1).  A layer whose weights serve at several places
-of a row (positions of a convolution, steps of a recurrence) has ``A = E[sum_t a_t a_t']``
-and ``G = E[mean_t g_t g_t']`` (Grosse and Martens 2016, equation 30).  Everything here is
-local to a rank.
+With inputs a and sampled derivatives g by the pre-activations they are ``A = E[a a']`` and
+``G = E[g g']`` (MATHEMATICS.md).  With weights that serve at several places of a row (positions of
+a convolution, steps of a recurrence) ``A = E[sum_t a_t a_t']`` and ``G = E[mean_t g_t g_t']``
+(Grosse and Martens 2016, equation 30).  Everything here is local to a rank.
 """
 
 from dataclasses import dataclass, replace

@@ -26,6 +26,9 @@ from thalweg_saddlefree.kronecker.factors import LayerFactors, Moments
 #: Factor by which the damping moves before the inverses are renewed out of turn.
 MOVED = 8.0
 
+#: What it remembers beside the factors.
+COUNTERS = {"count": int, "inverted": int, "wanted_damping": float, "used_damping": float}
+
 
 class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
     """Preconditioner ``kronecker``.
@@ -80,10 +83,8 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
             if self.owners[layer] == rank
         }
         self.count = self.inverted = 0
-        #: Damping for the next inversion.
-        self.wanted_damping = self.damping
-        #: Damping of the last inversion.
-        self.used_damping = 0.0
+        #: Dampings for the next inversion and of the last.
+        self.wanted_damping, self.used_damping = self.damping, 0.0
 
     def damp(self, damping: float) -> None:
         self.wanted_damping = damping
@@ -148,18 +149,11 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         for layer, owner in enumerate(self.owners):
             own = self.factors.get(layer)
             layers.append(comm.bcast(None if own is None else dict(vars(own)), root=owner))
-        return {
-            "count": self.count,
-            "inverted": self.inverted,
-            "wanted_damping": self.wanted_damping,
-            "used_damping": self.used_damping,
-            "layers": layers,
-        }
+        return {**{name: getattr(self, name) for name in COUNTERS}, "layers": layers}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self.count, self.inverted = int(state["count"]), int(state["inverted"])
-        self.wanted_damping = float(state["wanted_damping"])
-        self.used_damping = float(state["used_damping"])
+        for name, kind in COUNTERS.items():
+            setattr(self, name, kind(state[name]))
         rank = self.objective.comm.rank
         self.factors = {
             layer: LayerFactors(**content)

@@ -57,13 +57,8 @@ class NetworkObjective(
         Layers and loss.
     inputs, targets
         This rank's rows, shapes ``(local_rows, sizes[0])`` and ``(local_rows, sizes[-1])``.
-    l2
-        Weight decay.
-    initialization, scale
-        Name of the scheme of :meth:`initial_point`, and its factor.
-    precision
-        ``"double"``, or ``"single"`` for matrix products in float32: nearly
-        twice as fast, values good to six digits.
+    l2, initialization, scale, precision
+        As the options of :class:`~thalweg_saddlefree.networks.options.NetworkOptions`.
     held_out
         This rank's inputs and targets of rows that are not trained on, or None.
 

@@ -33,14 +33,9 @@ class SubspaceModel:
     def step(self, damping: float) -> SubspaceStep:
         """Minimizer of ``g'Vc + c'Kc / 2``.
 
-        With the Gauss-Newton matrix G alone, ``K = V'GV + damping V'V``: Martens and
-        Grosse (2015), equation 16, for two directions.  With the Hessian H too, the
-        eigenvalues of ``V'HV + damping V'V`` in the metric of that matrix are replaced
-        by their absolute values, as Dauphin et al. (2014) do in a Krylov space, or by 1
-        where these are below it: near a saddle the Hessian's curvature along a direction
-        may vanish while that of G tells how far the model holds.  Where H and G agree
-        nothing changes.  With H alone, ``K = |V'HV| + damping V'V``, the absolute value
-        in the metric ``V'V``.
+        With the Gauss-Newton matrix G alone, ``K = V'GV + damping V'V`` (Martens and Grosse 2015,
+        equation 16); with the Hessian H too, equation (2) of MATHEMATICS.md; with H alone,
+        ``K = |V'HV| + damping V'V``, the absolute value in the metric ``V'V``.
         """
         gauss_newton, hessian = self.forms.gauss_newton, self.forms.hessian
         if gauss_newton is None:

@@ -1,12 +1,9 @@
 """Solver ``saddle-free-subspace``: |H| in the span of a few directions, on batches of data rows.
 
-Each step builds the quadratic model over the preconditioned gradient, the last step
-and a few Lanczos vectors of the curvature in the preconditioner's metric, from exact
-products on a part of the batch, and minimizes it with absolute eigenvalues
-(Dauphin et al., 2014) and Levenberg-Marquardt damping.  Batches grow as the noise of
-their gradients asks.  With the Kronecker metric and the Gauss-Newton matrix over the
-first two directions, this is K-FAC with its automatic step length and momentum (Martens
-and Grosse, 2015, section 7).
+Each step builds the quadratic model over the preconditioned gradient, the last step and a few
+Lanczos vectors in the preconditioner's metric, from exact products on a part of the batch, and
+minimizes it with absolute eigenvalues (Dauphin et al., 2014) and Levenberg-Marquardt damping.
+Batches grow as the noise of their gradients asks; MATHEMATICS.md explains both.
 """
 
 import math
@@ -16,16 +13,20 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
-from thalweg.interfaces import Objective, Preconditioner, Solver, require
+from thalweg.interfaces import Objective, Preconditioner, Rows, Solver, require
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import AdaptiveDamping, CurvatureForms, Forms, use_all_rows
 from thalweg_saddlefree.curvature import Slices
 from thalweg_saddlefree.curvature.operator import curvature_product
-from thalweg_saddlefree.minibatches import STOCHASTIC_COLUMNS, BatchSchedule, Minibatches
+from thalweg_saddlefree.minibatches import (
+    STOCHASTIC_COLUMNS,
+    BatchSchedule,
+    Minibatches,
+    StochasticState,
+)
 from thalweg_saddlefree.subspace.model import SubspaceModel
-from thalweg_saddlefree.subspace.state import SubspaceState
 
 #: Rows of the first batches where the user sets none: an eighth of all, within these bounds.
 LEAST_BATCH, BATCH = 100, 1000
@@ -58,6 +59,50 @@ DAMPING_DECAY = 0.93
 
 #: Least damping in units of the curvature along the directions.
 LEAST_DAMPING = 1e-8
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubspaceState(StochasticState):
+    """State of the solver ``saddle-free-subspace``."""
+
+    last: Rows  # the last step
+    counter: int = 0  # steps taken
+    damping: float  # for the next step
+    products: float = 0.0  # curvature products, and halves of products for forms, so far
+    lowest_curvature: float = float("nan")  # least curvature of the Hessian in the last subspace
+    negative_steps: int = 0  # steps so far whose subspace held negative curvature
+    batch_rows: int = 0  # rows of the last batch
+    ratio: float = float("nan")  # actual over predicted decrease when it was last measured
+    #: Whether a prediction has failed so far, or the first steps on batches are over.
+    settled: bool = False
+    #: Slope of the next batch along the last step from which on the step is taken back.
+    bound: float = float("inf")
+    highest: float = float("inf")  # value of the next batch from which on the step is taken back
+    size: float = 0.0  # rows of a batch in the present epoch
+    #: Whether the last epochs kept less than ``KEPT`` of what their steps promised.
+    noisy: bool = False
+    #: Sums of the predicted decreases of this epoch's steps and of the last one's.
+    predicted: float = 0.0
+    earlier: float = 0.0
+
+    def evaluated_here(self) -> "SubspaceState":
+        """The state with value and gradient at its iterate, over the rows in use.  Collective."""
+        value, gradient = self.objective.value_and_gradient(self.x)
+        return self.at(self.x, value, gradient, evaluations=self.evaluations + 1)
+
+    def taken_back(self) -> "SubspaceState":
+        """The state before the last step, since the next batch shows that it went far too far."""
+        state = replace(
+            self,
+            x=self.x - self.last,
+            last=np.zeros_like(self.x),
+            bound=float("inf"),
+            highest=float("inf"),
+            damping=4.0 * self.damping,
+            predicted=0.0,  # what was lost is not the batches' noise
+            earlier=0.0,
+        )
+        return state.evaluated_here()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,10 +252,8 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     def _enlarged(self, state: SubspaceState, former: float) -> SubspaceState:
         """Choose the batch of the next epoch, so that the decrease per row is greatest.
 
-        Let a step promise the decrease S + N on its batch, S by what all rows have in common
-        and N, which falls as the inverse of the batch, by its noise. On all rows it then
-        gains S - N, and (S - N) per row of a batch is greatest where N = S / 2.  The mean
-        values of two epochs, both over all rows, show S - N.
+        The mean values of two epochs, both over all rows, show the share of what steps promised on
+        their batches that was kept; MATHEMATICS.md derives the rest.
         """
         promised = 0.5 * (state.predicted + state.earlier)
         share = (former - state.epoch_value) / promised if promised > 0 else float("nan")
@@ -288,18 +331,14 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         # A batch may be worse than the last one by chance, but hardly than those of an epoch.
         usual = np.fmax(abs(state.value), abs(state.epoch_value))
         moved = replace(
-            state,
-            x=state.x + step,
-            last=step,
-            products=state.products + self.lanczos + cost * len(directions),
-            damping=damping,
+            state, x=state.x + step, last=step,
+            products=state.products + self.lanczos + cost * len(directions), damping=damping,
             bound=-RISE * float(model.slopes @ minimizer.coefficients),
             highest=state.value + BLOWUP * float(usual),
-            predicted=state.predicted - minimizer.change,
-            lowest_curvature=minimizer.lowest,
+            predicted=state.predicted - minimizer.change, lowest_curvature=minimizer.lowest,
             negative_steps=state.negative_steps + int(minimizer.lowest < 0),
             step_length=layout.norm(step),
-        )
+        )  # fmt: skip
         return moved, minimizer.change
 
     def _descended(self, state: SubspaceState) -> SubspaceState:

@@ -7,11 +7,11 @@ from sklearn.metrics import normalized_mutual_info_score
 
 from thalweg.parallel import MPI, Layout
 from thalweg_clustering.agreement import normalized_mutual_information
-from thalweg_clustering.eigenvectors import smallest_eigenvectors
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.leading_subspace import dense_leading, iterative_leading
 from thalweg_clustering.least_curvature import least_curvature
 from thalweg_clustering.prepared_data import median_distance
+from thalweg_clustering.stiefel import smallest_eigenvectors
 from thalweg_clustering.tuning import tightness_and_balance
 
 

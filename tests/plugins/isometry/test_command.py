@@ -80,7 +80,7 @@ def test_bad_input_is_one_sentence(certified, psi, tmp_path):
     for neighbors in ("0", "90"):  # which the points do not have
         options = "--secants", "neighbors", "--neighbors", neighbors
         said = certified("data.npy", "psi.npy", *options)
-        assert f"less than the 90 points, not {neighbors}" in said
+        assert f"{neighbors} nearest neighbors of each row need at least" in said
 
 
 def test_a_comparison_draws_the_rank_of_each_method_against_delta(tmp_path, digits):

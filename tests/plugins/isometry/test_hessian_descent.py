@@ -10,7 +10,7 @@ from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.testing import check_gradient, check_hessian_product
 from thalweg_isometry.active import ActiveSecants, holders, measured
-from thalweg_isometry.gaussian_maps import GaussianMaps, density
+from thalweg_isometry.hessian_descent import GaussianMaps, density
 from thalweg_isometry.near_isometry import NearIsometry
 
 
