@@ -1,4 +1,4 @@
-"""The certificate: what is proved of a linear map over all secants of a set."""
+"""The certificate: what is proved of a linear map, or of compressed rows, over all pairs."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -7,52 +7,62 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.engines.secants import SecantSet, checked_components
+from thalweg.data import Dataset
+from thalweg.engines.neighbors import nearest_neighbors
+from thalweg.engines.secants import PairChanges, SecantSet, candidates, checked_components
 from thalweg.errors import InputError
-from thalweg.parallel import agreed, raise_on_all_ranks, refuse_differing
+from thalweg.parallel import agreed, nth_over_ranks, raise_on_all_ranks, refuse_differing
 from thalweg_isometry.rank_bounds import rank_lower_bound
 
 #: Points among which the rank bound is sought.
 POINTS = 1000
 
+#: What is compared of two rows, or of one before and after.
+QUANTITIES = ("distance", "inner-product", "cosine", "neighbors")
+
+#: Shares of pairs, or of rows, whose quantiles are told; rows that a decoder is given at a time.
+SHARES, DECODED = (0.5, 0.9, 0.99, 0.999), 4096
+
 
 @dataclass(frozen=True)
 class Certificate:
-    """Certificate of a linear map over all secants of a set.
+    """Certificate of a linear map over all secants of a set, or of compressed rows over all pairs.
 
-    The isometry constant is the largest ``| ||Psi v||^2 - 1 |`` over all secants v, each of
-    which is either bounded or measured.  It lies between ``delta_lower`` and ``delta``.
+    The largest change of a quantity of two rows lies between ``delta_lower`` and ``delta``; each
+    pair is either bounded or measured.  Of a map it is the isometry constant, the largest
+    ``| ||Psi v||^2 - 1 |`` over all secants v.
 
     Attributes
     ----------
     delta
-        Upper end of the interval: no secant's squared length changes by a larger share.
+        Upper end of the interval: no pair changes by more.
     delta_lower
-        Lower end: the secant of ``pair`` changes by at least this share.
+        Lower end: ``pair`` changes by at least this.
     pair
-        Numbers of the two points whose secant was measured to change most; None where
-        every measured change is zero.
+        Numbers of the two points that were measured to change most; None where no change is
+        certain.  Of neighbors a row, and the one of its nearest that is farthest, compressed.
     n_points, n_secants, n_coincident
-        Points; pairs of distinct points; pairs of points at the same place.
-    rank
-        Rank of Psi, numerically.
-    rank_lower_bound
-        No embedding of these points with this delta, linear or not, has a lower rank.
+        Points; pairs of distinct points; pairs of points at the same place.  Of compressed rows
+        all pairs, or rows with their nearest, and None.
+    rank, rank_lower_bound
+        Rank of Psi, numerically; no embedding of these points with this delta, linear or not, has
+        a lower rank than the second.  None of compressed rows.
     secants
         ``"all"``, ``"within-class"``, ``"neighbors"``, or ``"pairs"`` that were given, or
         ``"weighted pairs"``, whose changes are multiplied by their weights.
+    quantity, relative
+        What changes; see :func:`certify`.
+    quantiles
+        Of compressed rows: shares of the pairs, of neighbors shares of the rows, each with two
+        bounds of the least change, or number, that this share of them does not exceed.
+    row_worst
+        Of compressed rows: bounds of the largest change, or the number, of each of this rank's,
+        shape ``(n, 2)``.
 
     Notes
     -----
-    Proved under these assumptions: the points and the map are exactly the numbers given
-    (float64, float32 or integers up to 2^53, and float64); arithmetic is IEEE 754 with rounding to
-    nearest; matrix products are sums of products in some order, with or without fused
-    multiply-adds, and so err by at most ``gamma_n`` (Higham, Accuracy and Stability of
-    Numerical Algorithms, sec. 3.5), which excludes fast multiplication as of Strassen.
-    Both ends are rounded outward.  The interval is about 1e-8 wide; it widens
-    with the norm of the map and the number of columns.
-    ``rank_lower_bound`` is computed in float64 with a margin of 1e-9, not proved to the
-    last rounding.
+    MATHEMATICS.md says what is proved, and under which assumptions.  Both ends are rounded outward.
+    The interval of a map is about 1e-8 wide; it widens with the map's norm and number of columns.
     """
 
     delta: float
@@ -60,21 +70,36 @@ class Certificate:
     pair: tuple[int, int] | None
     n_points: int
     n_secants: int
-    n_coincident: int
-    rank: int
-    rank_lower_bound: int
+    n_coincident: int | None
+    rank: int | None
+    rank_lower_bound: int | None
     secants: str
+    quantity: str = "distance"
+    relative: bool = True
+    quantiles: tuple[tuple[float, float, float], ...] = ()
+    row_worst: np.ndarray | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The attributes, for JSON."""
-        return {**asdict(self), "pair": None if self.pair is None else list(self.pair)}
+        """The attributes but for ``row_worst``, for JSON."""
+        facts = {**asdict(self), "pair": None if self.pair is None else list(self.pair)}
+        del facts["row_worst"]
+        return facts
 
     def __str__(self) -> str:
-        where = "every distance is kept"
+        where = "every distance is kept" if self.rank is not None else "no change is certain"
         if self.pair is not None:
             where = f"attained by points {self.pair[0]} and {self.pair[1]}"
         # The last digit is rounded up: what is printed holds as well.
         shown = Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(self.delta)
+        if self.rank is None:
+            what = f"{'relative' if self.relative else 'absolute'} change of the {self.quantity}"
+            if self.quantity == "neighbors":
+                what = f"place of the {self.n_secants // self.n_points} nearest among candidates"
+            shares = (f"; of {share:.1%} at most {high:.3g}" for share, _, high in self.quantiles)
+            return (
+                f"{what} at most {shown:g} over {self.n_secants} pairs of {self.n_points} rows, "
+                f"{where}{''.join(shares)}"
+            )
         return (
             f"delta {shown:g} over {self.n_secants} secants of {self.n_points} points "
             f"({self.secants}), {where}; "
@@ -84,45 +109,99 @@ class Certificate:
 
 
 def certify(
-    secants: SecantSet, components: np.ndarray, progress: Callable[[int], None] | None = None
+    original: Any,
+    compressed: Any,
+    *,
+    quantity: str = "distance",
+    relative: bool = True,
+    n_neighbors: int = 10,
+    decoder: Callable[[Any], Any] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Certificate:
-    """Certify the isometry constant of a map over every secant.  Collective.
+    """Certify how much a compression changes distances or products, over all pairs.  Collective.
 
     Parameters
     ----------
-    secants
-        The set.
-    components
-        Psi, shape ``(rank, dimension)``, equal on all ranks.
+    original
+        Rows, an array; a :class:`thalweg.Dataset`, whose rows may be distributed; or a
+        :class:`SecantSet`.
+    compressed
+        This rank's compressed rows, of any width, or codes.  Of a secant set Psi, shape ``(rank,
+        dimension)``, equal on all ranks, whose isometry constant is certified.
+    quantity
+        Of two rows their squared ``"distance"``, ``"inner-product"``, or ``"cosine"``, which is 0
+        with a row of zeros.  Or ``"neighbors"``: how many other rows are, compressed, no farther
+        from a row than the farthest of those that were nearest; these are among so many first
+        candidates, in whatever order equal distances stand.
+    relative
+        Whether changes are divided by the absolute value before: one from 0 is then infinite.
+    n_neighbors
+        How many nearest neighbors of each row count; of equally near ones the first.
+    decoder
+        Makes rows of a block of codes, some thousand at a time.  They are taken as exact.
     progress
         Called on every rank with the number of pairs that it has just done.
 
     Raises
     ------
     InputError
-        Components that do not fit the points, or are not finite; arguments in the other
-        order.
+        Rows or components that do not fit, or are not finite; an unknown quantity.
     """
-    if not isinstance(secants, SecantSet):
-        raise InputError(
-            "the first argument of certify must be a SecantSet, "
-            f"not {type(secants).__name__}; call certify(secants, components)"
-        )
+    if quantity not in QUANTITIES:
+        raise InputError(f"no quantity is named {quantity!r}; give one of {', '.join(QUANTITIES)}")
+    if isinstance(original, SecantSet):
+        if (quantity, relative, decoder) != ("distance", True, None):
+            raise InputError("a secant set has relative distances alone; give certify its rows")
+        return _certified_map(original, compressed, progress)
+    data = original if isinstance(original, Dataset) else Dataset.from_array(original)
+    layout, points = data.layout, data.values
+    if layout.rows < 2:
+        raise InputError("there are fewer than two rows, and so no pair")
+    with raise_on_all_ranks(layout.comm):
+        if decoder is not None:
+            blocks = range(0, max(1, len(compressed)), DECODED)
+            compressed = np.concatenate([decoder(compressed[k : k + DECODED]) for k in blocks])
+    if quantity == "neighbors":
+        return _certified_neighbors(data, compressed, n_neighbors)
+    found = PairChanges(layout, points, compressed, quantity, relative, progress)
+    worst, pairs = found.worst, layout.rows * (layout.rows - 1) // 2
+    quantiles = tuple((share, *found.quantile(share)) for share in SHARES)
+    return Certificate(
+        worst.change, worst.least, worst.pair if worst.least > 0.0 else None, layout.rows, pairs,
+        None, None, None, "all", quantity, relative, quantiles, found.row_worst,
+    )  # fmt: skip
+
+
+def _certified_neighbors(data: Dataset, vectors: Any, n_neighbors: int) -> Certificate:
+    layout = data.layout
+    nearest, _ = nearest_neighbors(layout, data.values, n_neighbors)
+    counts, farthest = candidates(layout, vectors, nearest)
+    worst, *numbers = (
+        int(nth_over_ranks(layout.comm, counts, int(np.ceil(share * layout.rows)) - 1))
+        for share in (1.0, *SHARES)
+    )
+    at = int(np.argmax(counts == worst)) if worst in counts else None
+    pair = None if at is None else (layout.start + at, int(farthest[at]))
+    pairs = [each for each in layout.comm.allgather(pair) if each is not None]
+    quantiles = tuple(zip(SHARES, numbers, numbers, strict=True))
+    return Certificate(
+        worst, worst, pairs[0], layout.rows, layout.rows * n_neighbors, None, None, None,
+        "neighbors", "neighbors", False, quantiles, np.stack([counts, counts], axis=1),
+    )  # fmt: skip
+
+
+def _certified_map(
+    secants: SecantSet, components: np.ndarray, progress: Callable[[int], None] | None
+) -> Certificate:
     with raise_on_all_ranks(secants.comm):
         components = checked_components(components, secants.dimension)
     refuse_differing(secants.comm, "the components", components)
     scan = secants.scan(components, progress=progress)
+    rank = agreed(secants.comm, int(np.linalg.matrix_rank(components)) if len(components) else 0)
     return Certificate(
-        delta=scan.delta,
-        delta_lower=scan.delta_lower,
-        pair=None if scan.pair[0] < 0 else scan.pair,
-        n_points=secants.n_points,
-        n_secants=scan.n_secants,
-        n_coincident=scan.n_coincident,
-        rank=agreed(secants.comm, int(np.linalg.matrix_rank(components)) if len(components) else 0),
-        rank_lower_bound=lower_bound(secants, scan.delta),
-        secants=secants.kind,
-    )
+        scan.delta, scan.delta_lower, None if scan.pair[0] < 0 else scan.pair, secants.n_points,
+        scan.n_secants, scan.n_coincident, rank, lower_bound(secants, scan.delta), secants.kind,
+    )  # fmt: skip
 
 
 def lower_bound(secants: SecantSet, delta: float) -> int:

@@ -1,4 +1,4 @@
-"""``thalweg certify``: what is true of any linear map over all secants of a data set."""
+"""``thalweg certify``: what is true of a linear map, or of compressed rows, over all pairs."""
 
 import json
 from pathlib import Path
@@ -14,13 +14,15 @@ def main(argv: list[str]) -> int:
     """Run ``thalweg certify``; returns the exit code.  Collective over all ranks."""
     parser = CommandParser(
         prog="thalweg certify",
-        description="Bound or measure every secant of a data set: how far is a linear map from an "
-        "isometry, which pair of points shows it, and what rank is needed at least?",
+        description="Bound or measure every pair of a data set: how much does a linear map, or any "
+        "compression, change distances or products, and which pair of rows shows it?",
         allow_abbrev=False,
     )
     parser.add_argument("data", metavar="DATA", help="data file, or the name of a data set")
     parser.add_argument(
-        "components", metavar="COMPONENTS", help="file of the map, rank x columns of the data"
+        "vectors",
+        metavar="VECTORS",
+        help="file of a map, rank x columns of the data, or of as many compressed rows as data",
     )
     parser.add_argument("--labels", metavar="FILE", help="labels of the rows")
     parser.add_argument("--rows", type=int, metavar="N", help="take the first N rows")
@@ -34,6 +36,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--neighbors", type=int, default=10, metavar="K", help="how many neighbors (10)"
     )
+    parser.add_argument(
+        "--quantity",
+        default="distance",
+        choices=("distance", "inner-product", "cosine", "neighbors"),
+        help="what compressed rows change (distance), or where the nearest neighbors are then",
+    )
+    parser.add_argument("--absolute", action="store_true", help="changes are not relative")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args(argv)
 
@@ -54,16 +63,26 @@ def main(argv: list[str]) -> int:
     for option in ("labels", "rows", "scale"):
         if getattr(arguments, option) is not None:
             section[option] = getattr(arguments, option)
-    components = on_root(comm, lambda: _matrix(arguments.components))
+    vectors = on_root(comm, lambda: _matrix(arguments.vectors))
     dataset = load_data(section, comm)
-    secants = secant_set(dataset, arguments.secants, arguments.neighbors)
-    if len(components) > secants.dimension:
+    quantity, relative = arguments.quantity, not arguments.absolute
+    if len(vectors) == dataset.layout.rows:
+        if arguments.secants != "all":
+            raise InputError("compressed rows are compared over all pairs; leave --secants out")
+        certificate = certify(
+            dataset, dataset.layout.local(vectors), quantity=quantity, relative=relative,
+            n_neighbors=arguments.neighbors,
+        )  # fmt: skip
+    elif (quantity, relative) != ("distance", True) or len(vectors) > dataset.layout.columns:
         raise InputError(
-            f"the map '{arguments.components}' has {len(components):,} rows but points have only "
-            f"{secants.dimension:,} columns; the order is: thalweg certify DATA COMPONENTS"
+            f"'{arguments.vectors}' has {len(vectors):,} rows, the data {dataset.layout.rows:,} of "
+            f"{dataset.layout.columns:,} columns; give as many compressed rows as data, or a map "
+            "of no more rows than columns without --quantity and --absolute"
         )
-    with scan_progress(secants, 1.0) as progress:
-        certificate = certify(secants, components, progress)
+    else:
+        secants = secant_set(dataset, arguments.secants, arguments.neighbors)
+        with scan_progress(secants, 1.0) as progress:
+            certificate = certify(secants, vectors, progress=progress)
     if comm.rank == 0:
         print(json.dumps(certificate.as_dict()) if arguments.json else str(certificate))
     return 0

@@ -60,7 +60,7 @@ def thalweg_commands() -> list[CommandSpec]:
     return [
         CommandSpec(
             name="certify",
-            summary="delta of a linear map over all secants of a data set, and a rank bound",
+            summary="delta of a linear map, or changes by any compression, over all pairs of rows",
             load="thalweg_isometry.command:main",
         )
     ]

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from hpc.bench.isometry.compressions import ROWS, compressions
 from hpc.bench.isometry.large import full, oracles, patches, searches
 from hpc.bench.isometry.neighbors import METHODS, TABLE_3, figure_4, figure_4_by_delta, table_3
 from hpc.bench.isometry.report import write_report
@@ -34,6 +35,7 @@ PARTS = {
     "full": 600.0,
     "search": 600.0,
     "patches": 3600.0,
+    "compressions": 240.0,
     "table_1": 60.0,
     "one_square": 60.0,
     "table_2": 15.0,
@@ -104,6 +106,13 @@ def main(argv: list[str]) -> int:
             seconds,
             options.checkpoints,
         ),
+        "compressions": lambda seconds: compressions(
+            found.get("compressions", []),
+            options.set or ["mnist", "textures", "patches"],
+            folder,
+            2000 if quick else ROWS,
+            seconds,
+        ),
         "table_1": lambda seconds: table_1(quick, seconds),
         "one_square": lambda seconds: one_square(quick, seconds),
         "table_2": lambda seconds: table_2(folder, quick, seconds),
@@ -121,7 +130,7 @@ def main(argv: list[str]) -> int:
     }
     for part in parts:
         began = time.perf_counter()
-        short = quick and part not in ("full", "search", "patches")
+        short = quick and part not in ("full", "search", "patches", "compressions")
         most = min(QUICK, PARTS[part]) if short else PARTS[part]
         for so_far in work[part](options.seconds or most):
             found[part] = so_far

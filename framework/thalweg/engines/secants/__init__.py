@@ -10,13 +10,14 @@ from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
     from thalweg.engines.secants.columns import SecantColumns, differences
+    from thalweg.engines.secants.pair_scans import PairChanges, candidates
     from thalweg.engines.secants.points import SparseRows, checked_components
     from thalweg.engines.secants.scan import Scan
     from thalweg.engines.secants.secants import SecantSet
 
 __all__ = [
-    "Scan", "SecantColumns", "SecantConstraints", "SecantSet", "SparseRows",
-    "checked_components", "differences",
+    "PairChanges", "Scan", "SecantColumns", "SecantConstraints", "SecantSet", "SparseRows",
+    "candidates", "checked_components", "differences",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -1,0 +1,179 @@
+"""All pairs of rows before and after a compression: how much distances or products change.
+
+A pair is bounded by one product of its rows in either table.  What the bounds leave open, and what
+may be the worst pair, is measured from the rows themselves.  The products may be those of coarser
+arithmetic, whose rounding the bounds contain.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from thalweg.engines.secants import pair_kernels as kernels
+from thalweg.engines.secants.frame import row_blocks
+from thalweg.engines.secants.points import LARGEST_COMPONENT, exact_points
+from thalweg.engines.secants.secant_bounds import gamma
+from thalweg.engines.secants.secant_tiles import Block, Edges
+from thalweg.engines.secants.tile_scans import visit_pairs
+from thalweg.engines.secants.worst_secants import WorstPair
+from thalweg.errors import InputError
+from thalweg.parallel import Layout, raise_on_all_ranks, rows_at, sum_large, values_of_all_ranks
+
+#: Rows about whose median distances are computed; number of classes of bounds.
+SAMPLE, CLASSES = 384, 2 ** (63 - kernels.BELOW)
+
+#: Matrix product of float64 arrays, and a bound of its error for so many terms, relative to the
+#: norms of the factors.
+Products = tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], Callable[[int], float]]
+DOUBLE: Products = (np.matmul, gamma)
+
+
+class Table:
+    """This rank's rows before or after a compression, taken as exact.  Collective."""
+
+    def __init__(self, layout: Layout, rows: Any, quantity: str, products: Products) -> None:
+        with raise_on_all_ranks(layout.comm):
+            self.rows = _checked(np.asarray(rows), layout.local_rows)
+        terms, self.multiply = self.rows.shape[1] + 8, products[0]
+        self.center, own = np.zeros(self.rows.shape[1]), 0.0
+        if quantity == "cosine":
+            self.rows, own = _unit_rows(self.rows), 2.1 * gamma(terms)
+        elif quantity == "distance":  # outliers do not move the median
+            numbers = np.unique(np.linspace(0, layout.rows - 1, SAMPLE).astype(np.int64))
+            self.center = np.median(layout.gather_some(self.rows, numbers).astype(float), axis=0)
+        #: Errors of bounded pairs, relative to norms, and of measured ones, to their sums' terms.
+        self.errors = 1.05 * (products[1](terms) + gamma(terms)) + own, 1.05 * gamma(terms) + own
+        self.norms = np.empty(len(self.rows))
+        for block in row_blocks(*self.rows.shape):
+            factors = self.rows[block].astype(float) - self.center
+            self.norms[block] = np.sqrt((factors**2).sum(axis=1))
+
+    def strip(self, rows: tuple[np.ndarray, ...], columns: tuple[np.ndarray, ...]) -> Any:
+        """What kernels take as a table, of rows and columns and their norms."""
+        values, others = rows[0].astype(float), columns[0].astype(float)
+        products = self.multiply(values - self.center, (others - self.center).T)
+        return (products, rows[1], columns[1], values, others, *self.errors)
+
+
+def _strips(tables: list[Table], low: Block, high: Block, edges: Edges) -> list[Any]:
+    """Of each table what kernels take."""
+    top, bottom, left, right = edges
+    rows = low.part(slice(top - low.start, bottom - low.start)).arrays
+    columns = high.part(slice(left - high.start, right - high.start)).arrays
+    parts = ((rows[k : k + 2], columns[k : k + 2]) for k in range(0, len(rows), 2))
+    return [table.strip(*part) for table, part in zip(tables, parts, strict=True)]
+
+
+def _checked(rows: np.ndarray, count: int) -> np.ndarray:
+    rows = exact_points(rows)
+    if len(rows) != count:
+        raise InputError(f"there are {len(rows)} compressed rows for {count} rows")
+    for block in row_blocks(*rows.shape):
+        size = np.abs(rows[block])
+        if ((size > LARGEST_COMPONENT) | ((size > 0) & (size < 1.0 / LARGEST_COMPONENT))).any():
+            raise InputError("the rows hold numbers above 1e100 or below 1e-100; scale them")
+    return rows
+
+
+def _unit_rows(rows: np.ndarray) -> np.ndarray:
+    """Rows of norm 1, but for those of zeros."""
+    rows = rows.astype(float)
+    rows /= np.maximum(np.abs(rows).max(axis=1, initial=0.0, keepdims=True), 1e-300)
+    norms = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    return np.asarray(rows / np.where(norms > 0.0, norms, 1.0))
+
+
+class PairChanges:
+    """How much compressed rows change a quantity of two rows, over all pairs.  Collective.
+
+    ``points`` and ``vectors`` are this rank's rows before and after, of any widths, taken as exact;
+    an ``InputError`` if they are not finite, too large or small, or of different numbers.  The
+    quantity is ``"distance"``, squared; ``"inner-product"``; or ``"cosine"``, 0 with a row of
+    zeros.  Relative changes are divided by the absolute value before: one from 0 is infinite.
+    ``progress`` is called on every rank with the number of pairs that it has just done.
+
+    ``worst`` has bounds of the largest change; ``row_worst``, shape ``(n_local, 2)``, those of each
+    of this rank's rows; ``classes``, shape ``(2, CLASSES)``, are numbers of pairs by the classes of
+    both bounds.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        points: Any,
+        vectors: Any,
+        quantity: str = "distance",
+        is_relative: bool = True,
+        progress: Callable[[int], None] | None = None,
+        products: Products = DOUBLE,
+    ) -> None:
+        tables = [Table(layout, rows, quantity, products) for rows in (points, vectors)]
+        self.worst, row_worst = WorstPair(), np.zeros((layout.rows, 2))
+        self.classes, lock, done = np.zeros((2, CLASSES)), threading.Lock(), 0
+
+        def visit(low: Block, high: Block, edges: Edges) -> None:
+            nonlocal done
+            before, after = _strips(tables, low, high, edges)
+            here = slice(*edges[:2]), slice(*edges[2:])
+            with lock:  # together: another thread's pair must not go with this one's bounds
+                worst = np.array([self.worst.least, self.worst.change])
+                pair = np.array(self.worst.pair)
+            bounds = [np.zeros((count, 2)) for count in before[0].shape]
+            counts = np.zeros(self.classes.shape, dtype=np.int64)
+            kernels.compare_pairs(
+                before, after, edges[0], edges[2], quantity == "distance", is_relative, worst, pair,
+                *bounds, counts,
+            )  # fmt: skip
+            with lock:
+                done += int(counts[0].sum())
+                self.classes += counts
+                self.worst.offer(float(worst[1]), (int(pair[0]), int(pair[1])), float(worst[0]))
+                for rows, own in zip(here, bounds, strict=True):
+                    np.maximum(row_worst[rows], own, out=row_worst[rows])
+
+        arrays = tuple(array for table in tables for array in (table.rows, table.norms))
+        visit_pairs(layout, arrays, visit, lambda: done, progress)
+        for other in layout.comm.allgather(self.worst):
+            self.worst.offer(other.change, other.pair, other.least)
+        self.row_worst = layout.local(values_of_all_ranks(layout.comm, row_worst).max(axis=0))
+        sum_large(layout.comm, self.classes)
+
+    def quantile(self, share: float) -> tuple[float, float]:
+        """Bounds of the least change that this share of all pairs does not exceed."""
+        counts = np.cumsum(self.classes, axis=1)
+        place = max(1, int(np.ceil(share * counts[0, -1])))
+        low, high = (int(np.searchsorted(count, place)) for count in counts)
+        lower, upper = (
+            (np.array([low, high + 1], dtype=np.int64) << kernels.BELOW).view(float).tolist()
+        )
+        return lower, min(upper, self.worst.change)
+
+
+def candidates(
+    layout: Layout, vectors: Any, neighbors: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """How many others are no farther from each row than the farthest of some.  Collective.
+
+    ``neighbors``: global numbers of those, shape ``(n_local, k)``.  Distances are measured in
+    double precision; equal ones count.  Returns of each of this rank's rows the number, and which
+    is the farthest.
+    """
+    table, lock = Table(layout, vectors, "distance", DOUBLE), threading.Lock()
+    squares, values = np.empty(neighbors.shape[::-1]), table.rows.astype(float)
+    for column, own in zip(neighbors.T, squares, strict=True):
+        kernels.square_distances(values, rows_at(layout, values, column), own)
+    farthest = np.take_along_axis(neighbors, squares.argmax(axis=0)[:, None], axis=1)[:, 0]
+    limits, counts = layout.gather_rows(squares.max(axis=0)), np.zeros(layout.rows)
+
+    def visit(low: Block, high: Block, edges: Edges) -> None:
+        (strip,), here = _strips([table], low, high, edges), (slice(*edges[:2]), slice(*edges[2:]))
+        found = [np.zeros(count) for count in strip[0].shape]
+        kernels.count_within(strip, edges[0], edges[2], *(limits[rows] for rows in here), *found)
+        with lock:
+            for rows, own in zip(here, found, strict=True):
+                counts[rows] += own
+
+    visit_pairs(layout, (table.rows, table.norms), visit, lambda: 0)
+    return layout.local(sum_large(layout.comm, counts)).astype(np.int64), farthest

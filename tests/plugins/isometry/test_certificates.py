@@ -1,0 +1,185 @@
+"""Certificates of compressed rows hold what a loop over all pairs finds, in long doubles."""
+
+import json
+
+import numpy as np
+import pytest
+
+from thalweg.data import Dataset
+from thalweg.engines.secants.pair_scans import PairChanges
+from thalweg.engines.secants.secant_bounds import gamma
+from thalweg.errors import InputError
+from thalweg.parallel import MPI, Layout
+from thalweg_isometry import certify
+from thalweg_isometry.command import main
+
+ROWS = 211
+QUANTITIES = ("distance", "inner-product", "cosine")
+
+
+def rows_and_codes(kind):
+    """Rows of some kind, and compressed ones."""
+    random = np.random.default_rng(5)
+    points = random.standard_normal((ROWS, 13))
+    if kind == "far":
+        points += 1e7
+    elif kind == "duplicates":
+        points[40:70] = points[3]
+        points[9] = 0.0
+    elif kind == "scales":
+        points *= 10.0 ** random.uniform(-90, 60, (ROWS, 1))
+    elif kind == "bytes":
+        points = random.integers(0, 256, (ROWS, 13)).astype(np.uint8)
+        return points, points // 16, lambda codes: 16.0 * codes + 8.0
+    elif kind == "single":
+        points = points.astype(np.float32)
+        return points, np.sign(points), None
+    return points, points @ random.standard_normal((13, 7)), None
+
+
+def changes(points, vectors, quantity, relative):
+    """The matrix of all changes, in extended precision."""
+
+    def values(rows):
+        rows = rows.astype(np.longdouble)
+        if quantity == "distance":
+            return ((rows[:, None] - rows) ** 2).sum(axis=2)
+        if quantity == "cosine":
+            norms = np.sqrt((rows * rows).sum(axis=1))
+            rows = rows / np.where(norms > 0, norms, 1)[:, None]
+        return rows @ rows.T
+
+    before, after = values(points), values(vectors)
+    change = np.abs(after - before)
+    if relative:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            change = np.where(change == 0, 0, change / np.abs(before))
+    np.fill_diagonal(change, 0)
+    return change
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("kind", ["plain", "far", "duplicates", "scales", "bytes", "single"])
+@pytest.mark.parametrize("quantity", QUANTITIES)
+@pytest.mark.parametrize("relative", [True, False])
+def test_a_certificate_holds_the_changes_of_all_pairs(comm, kind, quantity, relative):
+    points, codes, decoder = rows_and_codes(kind)
+    data = Dataset.from_array(points, comm=comm)
+    layout = data.layout
+    options = {"quantity": quantity, "relative": relative, "decoder": decoder}
+    found = certify(data, layout.local(codes), **options)
+    truth = changes(points, codes if decoder is None else decoder(codes), quantity, relative)
+    assert found.delta_lower <= truth.max() <= found.delta
+    every = np.sort(truth[np.triu_indices(ROWS, 1)])
+    for share, low, high in found.quantiles:
+        value = every[int(np.ceil(share * len(every))) - 1]
+        assert low <= value <= high <= max(1.04 * value, 1e-6) + 1e-9 * found.delta
+    worst = truth.max(axis=1)[layout.start : layout.stop]
+    assert (found.row_worst[:, 0] <= worst).all()
+    assert (worst <= found.row_worst[:, 1]).all()
+    if found.pair is not None:
+        assert truth[found.pair] >= found.delta_lower
+    alone = certify(points, codes, **options)
+    assert (alone.delta, alone.delta_lower, alone.pair) == (
+        found.delta, found.delta_lower, found.pair,
+    )  # fmt: skip
+    np.testing.assert_allclose(alone.quantiles, found.quantiles)
+    np.testing.assert_allclose(
+        layout.local(alone.row_worst), found.row_worst, rtol=1e-9, atol=1e-14
+    )
+
+
+def rounded(bits):
+    """Products whose factors are rounded to so many bits, and added in single precision."""
+
+    def nearest(values):
+        fraction, exponent = np.frexp(values)
+        return np.ldexp(np.rint(np.ldexp(fraction, bits)), exponent - bits).astype(np.float32)
+
+    def error(terms):
+        return (1 + 2.0**-bits) ** 2 * (1 + gamma(terms, 2.0**-24)) - 1
+
+    return lambda a, b: (nearest(a) @ nearest(b)).astype(float), error
+
+
+@pytest.mark.parametrize("quantity", QUANTITIES)
+@pytest.mark.parametrize("bits", [8, 11])  # of bfloat16 and of TF32
+def test_products_of_coarser_arithmetic_certify_too(bits, quantity):
+    points, vectors, _ = rows_and_codes("plain")
+    layout = Layout(MPI.COMM_SELF, *points.shape)
+    truth = changes(points, vectors, quantity, True)
+    coarse = PairChanges(layout, points, vectors, quantity, products=rounded(bits))
+    fine = certify(points, vectors, quantity=quantity)
+    assert (coarse.worst.change, coarse.worst.pair) == (fine.delta, fine.pair)
+    assert coarse.worst.least <= truth.max() <= coarse.worst.change
+    every = np.sort(truth[np.triu_indices(ROWS, 1)])
+    for share in (0.1, 0.5, 0.99):
+        low, high = coarse.quantile(share)
+        assert low <= every[int(np.ceil(share * len(every))) - 1] <= high
+    worst = truth.max(axis=1)
+    assert (coarse.row_worst[:, 0] <= worst).all()
+    assert (worst <= coarse.row_worst[:, 1]).all()
+
+
+def test_one_spoiled_row_is_found():
+    points, _, _ = rows_and_codes("plain")
+    vectors = points.copy()
+    nearest = ((points - points[17]) ** 2).sum(axis=1).argsort()[1]
+    vectors[17] += 1e-5 * (points[nearest] - points[17])
+    found = certify(points, vectors)
+    assert found.pair == tuple(sorted((17, nearest)))
+    assert found.delta == pytest.approx(2e-5, rel=1e-4)
+    assert certify(points, points).pair is None
+    twins = points.copy()
+    twins[5] = twins[4]
+    assert np.isinf(certify(twins, points).delta)  # what was one place no longer is
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("kind", ["plain", "far", "duplicates", "bytes", "single"])
+def test_the_nearest_are_among_the_first_candidates(comm, kind):
+    points, codes, decoder = rows_and_codes(kind)
+    data = Dataset.from_array(points, comm=comm)
+    options = {"quantity": "neighbors", "n_neighbors": 4, "decoder": decoder}
+    found = certify(data, data.layout.local(codes), **options)
+    codes = codes if decoder is None else decoder(codes)
+    before, after = (((r[:, None] - r) ** 2).sum(axis=2) for r in (points.astype(float), codes))
+    for table in (before, after):
+        np.fill_diagonal(table, np.inf)
+    nearest = np.argsort(before, axis=1, kind="stable")[:, :4]
+    limits = np.take_along_axis(after, nearest, axis=1)
+    counts = (after <= limits.max(axis=1)[:, None]).sum(axis=1)
+    np.testing.assert_array_equal(found.row_worst[:, 0], data.layout.local(counts))
+    row = counts.argmax()
+    assert (found.delta, found.pair) == (counts.max(), (row, nearest[row, limits[row].argmax()]))
+    assert {s: n for s, n, _ in found.quantiles}[0.9] == np.sort(counts)[189]
+
+
+def test_the_command_certifies_compressed_rows(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    points, vectors, _ = rows_and_codes("plain")
+    np.save("points.npy", points)
+    np.save("vectors.npy", vectors)
+    assert main(["points.npy", "vectors.npy", "--quantity", "cosine", "--absolute", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["delta"] == certify(points, vectors, quantity="cosine", relative=False).delta
+    assert main(["points.npy", "vectors.npy", "--quantity", "neighbors", "--neighbors", "5"]) == 0
+    assert "place of the 5 nearest among candidates at most" in capsys.readouterr().out
+    with pytest.raises(InputError, match="give as many compressed rows"):
+        main(["points.npy", "vectors.npy", "--rows", "90", "--quantity", "neighbors"])
+    with pytest.raises(InputError, match="leave --secants out"):
+        main(["points.npy", "vectors.npy", "--secants", "neighbors"])
+
+
+def test_what_cannot_be_certified_is_refused():
+    points, vectors, _ = rows_and_codes("plain")
+    with pytest.raises(InputError, match="no quantity is named 'angle'"):
+        certify(points, vectors, quantity="angle")
+    with pytest.raises(InputError, match="210 compressed rows for 211 rows"):
+        certify(points, vectors[1:])
+    with pytest.raises(InputError, match="not finite"):
+        certify(points, np.where(vectors > 2, np.nan, vectors))
+    with pytest.raises(InputError, match="below 1e-100; scale"):
+        certify(points, vectors * 1e-110)
+    with pytest.raises(InputError, match="fewer than two rows"):
+        certify(points[:1], vectors[:1])
