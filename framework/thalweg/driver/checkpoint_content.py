@@ -132,7 +132,7 @@ class ContentWriter:
         self.comm, self.layout, self.folder = objective.comm, objective.layout, folder
         self.arrays: dict[str, np.ndarray] = {}
         self._alike: dict[str, np.ndarray] = {}
-        self._rows: dict[str, tuple[np.ndarray, list[Any]]] = {}
+        self.rows: dict[str, tuple[np.ndarray, list[Any]]] = {}
         self._names: set[str] = set()
 
     def encode(self, value: Any, path: str, hint: Any = Any) -> Any:
@@ -181,7 +181,7 @@ class ContentWriter:
             self.arrays[name] = array
             return {"array": name}
         stored: list[Any] = [f"{name}.npy"]
-        self._rows[name] = array, stored
+        self.rows[name] = array, stored
         return {"own rows" if own else "rows": stored}
 
     def write_rows(self) -> None:
@@ -189,7 +189,7 @@ class ContentWriter:
 
         A ``TypeError`` where rows have another type or width on another rank.
         """
-        for name, (array, stored) in self._rows.items():
+        for name, (array, stored) in self.rows.items():
             replicated = name in self._alike
             kinds = [(array.dtype, array.shape)]
             kinds = kinds if replicated else self.comm.allgather(kinds[0])
@@ -218,7 +218,7 @@ class ContentWriter:
             name: (array.shape, array.dtype.str, sha256(array.tobytes()).digest())
             for name, array in self._alike.items()
         }
-        every, names = zip(*self.comm.allgather((heads, {*heads, *self._rows})), strict=True)
+        every, names = zip(*self.comm.allgather((heads, {*heads, *self.rows})), strict=True)
         for name in sorted(set.union(*names) - set.intersection(*names)):
             raise TypeError(f"state field '{name}' is an array on some ranks, and none on others")
         for name, head in every[0].items():

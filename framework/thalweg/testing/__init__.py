@@ -1,6 +1,6 @@
 """The conformance suite: what plugin authors run on their own code.
 
-Every check is collective, and raises ``AssertionError`` with one sentence that
+Every check is collective, and raises an error, mostly ``AssertionError``, with one sentence that
 says what is wrong and by how much; so each is a test by itself::
 
     from thalweg.parallel import MPI

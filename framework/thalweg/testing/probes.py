@@ -13,6 +13,14 @@ def random_direction(objective: Objective, seed: int) -> Array:
     return objective.layout.random_normal(seed)
 
 
+def unit(layout: Layout, index: int) -> Array:
+    """This rank's rows of the unit vector along one entry of the variable."""
+    rows, place = np.zeros(layout.shape), index - layout.start * layout.columns
+    if 0 <= place < rows.size:
+        rows.flat[place] = 1.0
+    return rows
+
+
 def tangent(objective: Objective, x: Array, direction: Array) -> Array:
     """``direction`` itself; on a manifold, its projection on the tangent space at ``x``."""
     if isinstance(objective, ManifoldVariable):
@@ -78,13 +86,3 @@ def step_sizes(layout: Layout, x: Array) -> list[float]:
     scales = {typical if typical > 0 else 1.0, 1.0}
     steps = {scale * 10.0**-power for scale in scales for power in (1, 2, 3, 4, 5)}
     return sorted(steps, reverse=True)
-
-
-def everywhere(objective: Objective, number: float) -> None:
-    """Assert that a number is the same on every rank.  Collective."""
-    every = objective.comm.allgather(float(number))
-    different = [rank for rank, other in enumerate(every) if repr(other) != repr(every[0])]
-    assert not different, (
-        f"the value must be the same number on every rank, but rank 0 has {every[0]!r} and rank "
-        f"{different[0]} has {every[different[0]]!r}: sum over the ranks with sum_over_ranks"
-    )

@@ -13,6 +13,7 @@ import numpy as np
 
 from thalweg.data import Dataset
 from thalweg.driver.assembly import objective_identity
+from thalweg.driver.evaluations import read_only
 from thalweg.errors import InputError, ThalwegError
 from thalweg.interfaces import Objective, Preconditioner, Solver, missing_capabilities
 from thalweg.parallel import MPI
@@ -123,9 +124,9 @@ class _Suite:
             return
         self.objectives.append(build)
         objective = build(self.comm)
-        x = objective.initial_point(0)
+        x, other = (read_only(objective.initial_point(seed)) for seed in (0, 1))
         self.run(f"{name}: starting point", lambda: check_same_start(objective))
-        for seed, start in enumerate((x, objective.initial_point(1))):
+        for seed, start in enumerate((x, other)):
             check = functools.partial(check_gradient, objective, start, seed=seed)
             self.run(f"{name}: gradient at start {seed}", check)
         self.run(f"{name}: capabilities", lambda: ", ".join(check_capabilities(objective, x)))
