@@ -29,11 +29,11 @@ from thalweg.workbench.report.figures import ORIGIN
 from thalweg.workbench.run.directory import RunDirectory
 
 
-def own_picture(path: Path) -> Path:
-    """``path``, where a picture may be written: nothing is there, or a picture of thalweg's."""
+def own_picture(path: Path, mark: str = ORIGIN) -> Path:
+    """``path``, where a file may be written: nothing is there, or one with thalweg's mark."""
     if path.exists():
         with path.open("rb") as stream:
-            if ORIGIN.encode() not in stream.read(4096):
+            if mark.encode() not in stream.read(4096):
                 raise InputError(
                     f"'{path}' was not drawn by thalweg, and would be overwritten; rename it"
                 )
@@ -74,9 +74,9 @@ def draw_run(
             thumbnails = np.asarray(dataset.values).reshape(len(points), *dataset.image_shape)
         measures = {} if objective is None else objective.row_measures(points, dataset)
         if measures:
-            files.append(folder / "measures.csv")
+            header, rows = ",".join(measures), np.column_stack([*measures.values()])
+            files.append(own_picture(folder / "measures.csv", header))
             with atomic_write(files[-1]) as file:
-                header, rows = ",".join(measures), np.column_stack([*measures.values()])
                 np.savetxt(file, rows, "%.6g", ",", header=header, comments="")
         files.append(own_picture(folder / "embedding.html"))
         write_map_page(files[-1], points, *about, thumbnails, measures)

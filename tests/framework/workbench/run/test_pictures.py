@@ -52,6 +52,7 @@ def test_what_an_objective_tells_of_rows_is_a_table_and_colors_of_the_page(tmp_p
     assert not (tmp_path / "out" / "measures.csv").exists()
     files = [file.name for file in pictures.plot(tmp_path / "out", measures=True)]
     assert files == ["convergence.png", "embedding.png", "measures.csv", "embedding.html"]
+    assert len(pictures.plot(tmp_path / "out", measures=True)) == 4  # over its own
     header, *rows = (tmp_path / "out" / "measures.csv").read_text().splitlines()
     assert header.startswith("neighbors kept (share),false neighbors")
     assert len(rows) == 40
@@ -59,6 +60,10 @@ def test_what_an_objective_tells_of_rows_is_a_table_and_colors_of_the_page(tmp_p
     assert table.shape == (40, 5)
     assert 0.0 < table[:, 0].mean() < 1.0
     assert "how far the point jumps" in (tmp_path / "out" / "embedding.html").read_text()
+    (tmp_path / "out" / "measures.csv").write_text("mine\n")
+    with pytest.raises(InputError, match=r"measures\.csv' was not drawn by thalweg"):
+        pictures.plot(tmp_path / "out", measures=True)
+    assert (tmp_path / "out" / "measures.csv").read_text() == "mine\n"
     # An objective that tells nothing leaves the page as it is.
     thalweg.run({**CONFIG, "objective": {"name": "lle"}}, tmp_path / "lle", comm=MPI.COMM_SELF)
     assert "measures.csv" not in [f.name for f in pictures.plot(tmp_path / "lle", measures=True)]
