@@ -154,7 +154,8 @@ def _is_suspect(dot, image, low, high, image_low, image_high, cross, w):
 @numba.njit(nogil=True)
 def _lowered(cutoff):
     """Cutoff for bounds in single precision, below which the true value is below ``cutoff``."""
-    return np.float32(cutoff - _MARGIN * (1.0 + cutoff))
+    # Infinite it would clear pairs whatever they are.
+    return np.float32(min(cutoff - _MARGIN * (1.0 + cutoff), 1e30))
 
 
 @kernel(fastmath={"contract", "nsz"})

@@ -99,6 +99,17 @@ def test_the_interval_holds_the_constant_of_extended_precision(family, seed):
             assert scan.delta - scan.delta_lower < 1e-7
 
 
+def test_distortions_beyond_single_precision_are_found():
+    random = np.random.default_rng(0)
+    points, components = 1e12 + random.normal(size=(20, 5)), 1e30 * random.normal(size=(3, 5))
+    i, j = np.triu_indices(20, 1)
+    difference = points[i] - points[j]
+    lengths = (difference**2).sum(axis=1)
+    truth = np.abs(((difference @ components.T) ** 2).sum(axis=1) / lengths - 1).max()
+    scan = SecantSet(points, Layout(MPI.COMM_SELF, 20, 5)).scan(components)
+    assert scan.delta_lower <= truth <= scan.delta < 1.001 * truth
+
+
 @pytest.mark.parametrize("exponent", [-290, 290])
 def test_a_unit_of_length_changes_nothing(exponent):
     points = np.random.default_rng(2).standard_normal((50, 6))
