@@ -4,6 +4,7 @@ Cosine and correlation distances are Euclidean ones of rows that are centered or
 that they have the exact, distributed search of the framework.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from thalweg.data import Dataset
+from thalweg.data import Dataset, check_magnitude
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError, suggestion
 from thalweg.parallel import (
@@ -64,6 +65,7 @@ class SparseDataset(Dataset):
         if not np.isfinite(whole.data).all():
             raise InputError("the data have NaN or infinite entries; remove or replace them")
         layout = Layout(comm, whole.shape[0], whole.shape[1])
+        check_magnitude(whole.data, layout)
         rows = whole[layout.start : layout.stop]
         rows.sum_duplicates()
         return cls(np.empty((layout.local_rows, 0)), layout, sparse=rows)
@@ -191,7 +193,8 @@ def _directions(dataset: Dataset, metric: str) -> tuple[Dataset, np.ndarray]:
     lengths = np.linalg.norm(values, axis=1)
     has = lengths > 0.0
     if ANGULAR[metric]:  # what rounding leaves of a constant row
-        has = lengths > 1e-6 * np.abs(dataset.values).max(axis=1, initial=0.0)
+        rounding = 8.0 * np.finfo(values.dtype).eps * math.sqrt(values.shape[1])
+        has = lengths > rounding * np.abs(dataset.values).max(axis=1, initial=0.0)
         values[~has] = 0.0
     return dataset.with_values(values / np.where(has, lengths, 1.0)[:, None]), has
 
@@ -204,15 +207,17 @@ def nearest_among(
     In ascending order, with squared distances.  ``same``: whether both are the same rows, of which
     none is its own neighbor.
     """
-    comm, own = known.layout.comm, asking.layout
+    comm, own, center = known.layout.comm, asking.layout, np.zeros(())
     indices = np.zeros((own.local_rows, 0), dtype=np.int64)
     squared = np.zeros((own.local_rows, 0))
+    if metric == "euclidean" and not isinstance(known, SparseDataset):
+        sums = np.asarray(known.values).sum(axis=0, dtype=float)
+        center = np.asarray(sum_over_ranks(comm, sums)) / known.layout.rows
     for start, block in _blocks(known):
-        norms = _squares(block) if metric == "euclidean" else None
-        parts = [
-            _nearest_in(block, norms, start, part, first, k, own.start if same else None, metric)
-            for first, part in _parts(asking, block.shape[0])
-        ]
+        turned = block - center  # products of rows far from the origin cancel
+        norms = _squares(turned) if metric == "euclidean" else None
+        each = (block, turned, center, norms, start, k, own.start if same else None, metric)
+        parts = [_nearest_in(*each, first, part) for first, part in _parts(asking, block.shape[0])]
         if parts:
             others, distances = (np.concatenate(columns) for columns in zip(*parts, strict=True))
             indices, squared = np.hstack([indices, others]), np.hstack([squared, distances])
@@ -233,7 +238,7 @@ def _blocks(known: Dataset):  # type: ignore[no-untyped-def]
             yield block.start, np.asarray(block.arrays[0], dtype=float)
         return
     for rank in range(layout.comm.size):
-        yield int(layout.starts[rank]), layout.comm.bcast(known.sparse, root=rank)
+        yield int(layout.starts[rank]), layout.comm.bcast(known.sparse, root=rank).astype(float)
 
 
 def _parts(asking: Dataset, columns: int):  # type: ignore[no-untyped-def]
@@ -242,15 +247,14 @@ def _parts(asking: Dataset, columns: int):  # type: ignore[no-untyped-def]
     return [(first, rows[first : first + size]) for first in range(0, rows.shape[0], size)]
 
 
-def _nearest_in(block, norms, start, part, first, k, own_start, metric):  # type: ignore[no-untyped-def]
+def _nearest_in(block, turned, center, norms, start, k, own_start, metric, first, part):  # type: ignore[no-untyped-def]
     """Nearest rows of a block for some asking rows: global numbers and squared distances."""
-    sparse, euclidean = scipy.sparse.issparse(block), norms is not None
-    if not sparse:
-        part = np.asarray(part, dtype=float)
+    sparse, euclidean, part = scipy.sparse.issparse(block), norms is not None, part.astype(float)
     if euclidean:
-        products = part @ block.T
+        asked = part - center
+        products = asked @ turned.T
         products = products.toarray() if sparse else products
-        squared = norms - 2.0 * products + _squares(part)[:, None]
+        squared = norms - 2.0 * products + _squares(asked)[:, None]
     else:
         squared = cdist(part, block, metric) ** 2
     if own_start is not None:

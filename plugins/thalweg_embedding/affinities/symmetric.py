@@ -16,11 +16,12 @@ Weights: TypeAlias = Any
 def transposed(layout: Layout, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
     """This rank's rows of the transpose of a square row-distributed matrix.  Collective."""
     routes = RowRoutes(layout.comm, layout.owners(matrix.indices))
-    kind = matrix.indices.dtype
-    own = np.arange(layout.start, layout.stop).astype(kind)
+    # One type on all ranks: SciPy chooses that of a rank's indices by the number of its entries.
+    kind = np.int32 if layout.rows < 2**31 else np.int64
+    own = np.arange(layout.start, layout.stop, dtype=kind)
     columns = routes.deliver(np.repeat(own, np.diff(matrix.indptr)))
-    rows = routes.deliver(matrix.indices)
-    rows -= kind.type(layout.start)
+    rows = routes.deliver(matrix.indices.astype(kind, copy=False))
+    rows -= kind(layout.start)
     values = routes.deliver(matrix.data)
     del routes  # which holds as much as a column of these
     shape = (layout.local_rows, layout.rows)

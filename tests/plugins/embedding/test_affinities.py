@@ -155,3 +155,14 @@ def test_a_map_whose_parts_drift_apart_is_said_to_be_inflated(comm):
     for objective, inflated in ((drifting, True), (usual, False)):
         notes = thalweg.minimize(objective, iterations=150, decrease=0.0).notes
         assert any("map is inflated: it is" in note for note in notes) == inflated
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_transpose_takes_indices_of_another_type_on_another_rank(comm):
+    whole = scipy.sparse.random(20, 20, 0.3, "csr", random_state=0)
+    layout = Layout(comm, 20)
+    own = whole[layout.start : layout.stop]
+    if comm.rank == 1:  # as where it has more than 2^31 entries
+        own.indices, own.indptr = own.indices.astype(np.int64), own.indptr.astype(np.int64)
+    expected = whole.T.toarray()[layout.start : layout.stop]
+    np.testing.assert_array_equal(transposed(layout, own).toarray(), expected)

@@ -37,6 +37,9 @@ def test_neighbors_are_those_of_the_metric(comm, metric):
     _, squared = nearest_by(data, 7, metric)
     expected = brute_force(POINTS, metric, 7)[1]
     np.testing.assert_allclose(data.layout.gather_rows(squared), expected, rtol=1e-9, atol=1e-14)
+    if metric == "correlation":  # which no offset changes
+        _, squared = nearest_by(Dataset.from_array(POINTS + 2.0**28, comm=comm), 7, metric)
+        np.testing.assert_allclose(data.layout.gather_rows(squared), expected, rtol=1e-5, atol=1e-9)
 
 
 @pytest.mark.ranks(1, 2)
@@ -47,6 +50,12 @@ def test_sparse_rows_have_the_neighbors_of_dense_ones(comm, metric):
     found, expected = nearest_by(sparse, 6, metric), nearest_by(dense, 6, metric)
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-9, atol=1e-12)
     assert (found[0] == expected[0]).mean() > 0.99  # ties
+    # Also where products in single precision have fewer digits than differences.
+    single = SparseDataset.of(scipy.sparse.csr_matrix(POINTS.astype(np.float32) + 4096), comm)
+    if metric == "euclidean":
+        np.testing.assert_array_equal(nearest_by(single, 6, metric)[1], found[1])
+    with pytest.raises(InputError, match="too small to square"):
+        SparseDataset.of(scipy.sparse.csr_matrix(1e-170 * POINTS), comm)
     leading = principal_components(sparse.sparse, sparse.layout, 2)
     np.testing.assert_allclose(
         leading, principal_components(dense.values, dense.layout, 2), rtol=1e-5, atol=1e-4
