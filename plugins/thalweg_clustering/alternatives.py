@@ -141,7 +141,8 @@ def find_alternatives(
         objective = build_kdac(dataset, comm, **chosen, labelings=known, start=start)
         alternative = solved(objective, solver, seed, **(stop or {}))
         objection = alternative.objection(max_overlap)
-        if objection and n_alternatives > 1:
+        # A width that is given is the user's word for what counts as near.
+        if objection and (n_alternatives > 1 or options.get("sigma") is None):
             return Alternatives(tuple(alternatives), alternative, objection)
         alternatives.append(alternative)
         known.append(alternative.labels)

@@ -307,7 +307,8 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         """Clusters of samples, old or new, in an alternative, shape ``(n_samples,)``.
 
         The embedding is extended to a new sample, whose cluster is that of the nearest center
-        of k-means.  With local scaling it is the cluster of the nearest sample.
+        of k-means.  With local scaling, or where that would not give the clustered samples
+        theirs, it is the cluster of the nearest sample.
         """
         check_is_fitted(self)
         sigma = self.alternatives_[self._number(alternative)].measures["sigma"]

@@ -2,7 +2,8 @@
 
 The embedding is extended as the Nystrom method extends eigenvectors (MATHEMATICS.md).  The label is
 that of the nearest center of k-means; of a row more like one row than like all others together,
-that of the one.  For kernels that are not normalized it is that of the nearest row.
+that of the one.  For kernels that are not normalized, and where clustered rows would not get their
+labels, it is that of the nearest row.
 """
 
 from dataclasses import dataclass
@@ -44,8 +45,9 @@ class Predictor:
         """From rows that were clustered: U with its eigenvalues, and degrees if U has D."""
         members = np.eye(int(labels.max()) + 1)[labels]
         members /= np.maximum(members.sum(axis=0), 1.0)
+        by_nearest = cls(z, labels, members, np.zeros(0), np.zeros((0, 0)), False, None)
         if function is None or not function.normalized:
-            return cls(z, labels, members, np.zeros(0), np.zeros((0, 0)), False, None)
+            return by_nearest
         shown = values > MIN_VALUE * values[0]
         divided = degrees is not None
         weights = embedding[:, shown] / values[shown]
@@ -56,7 +58,9 @@ class Predictor:
         # U is centered: what its rows exceed it by is the mean.
         sample = np.unique(np.linspace(0, len(z) - 1, BLOCK).astype(int))
         mean = (plain.extended(plain.similarity(z[sample])) - embedding[sample][:, shown]).mean(0)
-        return cls(z, labels, weights, mean, centers, divided, function)
+        extending = cls(z, labels, weights, mean, centers, divided, function)
+        kept = (extending.predict(z[sample]) == labels[sample]).all()
+        return extending if kept else by_nearest
 
     def similarity(self, z: np.ndarray) -> np.ndarray:
         """Of new rows to those kept."""

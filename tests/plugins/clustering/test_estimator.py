@@ -300,3 +300,10 @@ def test_without_a_penalty_the_same_clustering_is_no_second_alternative():
 def test_a_supervised_task_may_start_as_published():
     model = KDAC(n_components=2, task="supervised", init="published", random_state=0)
     assert nmi(model.fit(designs(), SHAPE).labels_, SHAPE) > 0.9
+
+
+def test_clustered_rows_keep_their_labels_where_u_has_fewer_columns_than_clusters():
+    points = np.random.default_rng(0).normal(size=(60, 3))
+    model = KDAC(n_components=1, sigma=1.2, random_state=0, max_iter=30)
+    model.fit(points, np.arange(60) % 20)
+    np.testing.assert_array_equal(model.predict(points), model.labels_)

@@ -40,8 +40,10 @@ def test_nothing_is_found_where_rows_have_no_structure_but_that_given():
         mixed = stream.standard_normal((400, 8)) @ stream.standard_normal((8, 8))
         for points in (mixed, mixed + 20.0 * np.eye(8)[given], stream.standard_t(5, (400, 8))):
             assert find_view(points, [given]) is None
-    model = KDAC(n_alternatives=2, random_state=0).fit(points, given)
-    assert model.alternatives_[0].objection(0.2)
+    for count in (1, 2):
+        with pytest.warns(UserWarning, match="the clusters are not separated"):
+            model = KDAC(n_alternatives=count, random_state=0).fit(points, given)
+        assert model.alternatives_[0].objection(0.2) == model.stop_reason_
 
 
 def test_valleys_lie_between_clusters_straight_or_curved_and_not_across_one():
