@@ -117,6 +117,9 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         convert = self._jax.tree_util.tree_map
         self._rows: Any = None if rows is None else convert(typed, rows)
         self._held_out: Any = None if held_out is None else convert(typed, held_out)
+        counts = {len(leaf) for leaf in self._jax.tree_util.tree_leaves(self._rows)}
+        if len(counts) > 1:
+            raise InputError(f"the rows of the JAX function's arrays differ: {sorted(counts)}")
         count = 0 if rows is None else self._count(self._rows)
         self.data_layout = Layout(self.comm, 1)  # for a function without data
         if rows is not None:
@@ -129,9 +132,11 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
 
     def _precisely(self) -> Any:
         """The precision of this objective, for the calls inside."""
-        if self.dtype == np.float64:
-            return importlib.import_module("jax.experimental").enable_x64()
-        return contextlib.nullcontext()
+        if self.dtype != np.float64:
+            return contextlib.nullcontext()
+        if hasattr(self._jax, "enable_x64"):  # from JAX 0.8 on
+            return self._jax.enable_x64(True)
+        return importlib.import_module("jax.experimental").enable_x64()
 
     def unravel(self, flat: Any) -> Any:
         """The tree that a vector of the variables stands for."""

@@ -111,7 +111,7 @@ def test_a_convolution_is_jaxs_own_and_its_patches_meet_the_kernel_in_order():
     x = objective.initial_point(0)
     check_gradient(objective, x)
     check_gauss_newton_product(objective, x)
-    with jax.experimental.enable_x64():
+    with objective._precisely():
         rows = np.random.default_rng(1).standard_normal((3, 6, 6, 2))
         kernel = tree["first"]["kernel"]
         wanted = jax.lax.conv_general_dilated(
@@ -190,7 +190,7 @@ def test_a_script_for_optax_changes_one_line(comm):
 
 
 def test_updates_are_pure():
-    optax = pytest.importorskip("optax")
+    pytest.importorskip("optax")
     from thalweg_saddlefree.optax import saddle_free
 
     stream = np.random.default_rng(1)
@@ -226,4 +226,4 @@ def test_updates_are_pure():
     # A state that was read in another process needs no ``init``.
     fresh = saddle_free(perceptron, data(60), "softmax", batch=30)
     np.testing.assert_equal(fresh.update(grads, states[-2], params)[0], steps[-1])
-    assert optax.global_norm(steps[-1]) > 0
+    assert any(leaf.any() for leaf in leaves(steps[-1]))

@@ -51,5 +51,7 @@ def test_a_named_function_is_minimized():
 def test_what_is_no_scalar_function_is_refused():
     with pytest.raises(InputError, match="scalar"):
         JaxObjective(MPI.COMM_SELF, lambda p: p * 2, np.ones(3))
+    with pytest.raises(InputError, match=r"arrays differ: \[3, 4\]"):
+        JaxObjective(MPI.COMM_SELF, lambda p, rows: p.sum(), np.ones(3), (np.ones(3), np.ones(4)))
     with pytest.raises(InputError, match="module:name"):
         build_jax(None, MPI.COMM_SELF, function="nothing")
