@@ -75,7 +75,8 @@ def compressions(
     done = [row for row in before if row["set"] not in sets]
     for name in sets:
         points = np.ascontiguousarray(large_set(folder, name, MORE_ROWS), dtype=np.float32)
-        points = points[:rows] if points.shape[1] > FEW or rows < ROWS else points
+        if rows < ROWS or points.shape[1] > FEW:
+            points = points[:rows]
         began = time.perf_counter()
         for what, vectors in compressed(points):
             if time.perf_counter() - began > seconds:

@@ -49,7 +49,15 @@ def _compressions(rows: list[dict[str, Any]]) -> str:
         ]
         for row in rows
     ]  # fmt: skip
-    return format_table([dict(zip(head, line, strict=True)) for line in lines], markdown=True)
+    text = (
+        "Relative changes of squared distances, certified over all pairs (`certify`), beside the "
+        "largest among a million random pairs; and among how many first candidates the ten nearest "
+        "of every row are.  A change above 1 lengthens.  Seconds of one thread; those of neighbors "
+        "hold the exact search.  Product codes are those of FAISS where it is installed, else of "
+        "k-means in scikit-learn."
+    )
+    table = [dict(zip(head, line, strict=True)) for line in lines]
+    return text + "\n\n" + format_table(table, markdown=True)
 
 
 def status_of(row: dict[str, Any]) -> str:
