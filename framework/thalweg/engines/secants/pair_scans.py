@@ -19,10 +19,13 @@ from thalweg.engines.secants.secant_tiles import Block, Edges
 from thalweg.engines.secants.tile_scans import visit_pairs
 from thalweg.engines.secants.worst_secants import WorstPair
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, raise_on_all_ranks, rows_at, sum_large, values_of_all_ranks
+from thalweg.parallel import MPI, Layout, raise_on_all_ranks, rows_at, sum_large
 
 #: Rows about whose median distances are computed; number of classes of bounds.
 SAMPLE, CLASSES = 384, 2 ** (63 - kernels.BELOW)
+
+#: Rows whose bounds the ranks compare at a time.
+STEP = 2**22
 
 #: Matrix product of float64 arrays, and a bound of its error for so many terms, relative to the
 #: norms of the factors.
@@ -137,7 +140,9 @@ class PairChanges:
         visit_pairs(layout, arrays, visit, lambda: done, progress)
         for other in layout.comm.allgather(self.worst):
             self.worst.offer(other.change, other.pair, other.least)
-        self.row_worst = layout.local(values_of_all_ranks(layout.comm, row_worst).max(axis=0))
+        for first in range(0, layout.rows, STEP):
+            layout.comm.Allreduce(MPI.IN_PLACE, row_worst[first : first + STEP], op=MPI.MAX)
+        self.row_worst = np.array(layout.local(row_worst))
         sum_large(layout.comm, self.classes)
 
     def quantile(self, share: float) -> tuple[float, float]:
