@@ -72,7 +72,7 @@ def cases() -> dict[str, Any]:
         found[f"{name}, eigen"] = _case({**MAP, "objective": {"name": name}}, "eigen")
     for name in ("ism", "stiefel", "stiefel-trust-region", "dimension-growth"):
         found[f"kdac, {name}"] = _case(MOONS, name)
-    for name in ("numax", "hinge-lbfgs", "secant-pca", "random-projection"):
+    for name in ("numax", "hinge-lbfgs", "secant-pca", "random-projection", "adagio"):
         found[f"near-isometry, {name}"] = _case(
             SECANTS, name, objective={"name": "near-isometry", "delta": 0.4}
         )
