@@ -13,7 +13,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             load="thalweg_clustering.build:build_kdac",
             solver="ism",
             aliases=("KDAC",),
-            estimate="thalweg_clustering.estimate:estimate",
+            estimate="thalweg_clustering.memory_estimate:estimate",
         )
     ]
 

@@ -25,7 +25,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
             summary="a linear map that keeps the lengths of all secants within delta",
             load="thalweg_isometry.near_isometry:build",
             solver="hinge-lbfgs",
-            estimate="thalweg_isometry.estimate:estimate",
+            estimate="thalweg_isometry.memory_estimate:estimate",
         )
     ]
 

@@ -31,7 +31,7 @@ def _objective(name: str, summary: str, module: str, **more: Any) -> ObjectiveSp
 def thalweg_objectives() -> list[ObjectiveSpec]:
     """Networks, functions of the user's own in JAX, and classical test functions."""
     trained = {"solver": "saddle-free-subspace", "preconditioner": "kronecker"}
-    of_data = {"estimate": "thalweg_saddlefree.estimate:estimate"}
+    of_data = {"estimate": "thalweg_saddlefree.memory_estimate:estimate"}
     plain = {"data": "none", "solver": "saddle-free"}
     in_jax = "any JAX function of a tree of arrays, with exact Hessian products"
     networks = [
