@@ -25,12 +25,7 @@ from thalweg.parallel import (
 )
 from thalweg.plugins import check_parameters, declared_options, estimator
 from thalweg_isometry.certificate import Certificate, certify
-from thalweg_isometry.near_isometry import (
-    NearIsometry,
-    build,
-    delta_or_default,
-    secant_set,
-)
+from thalweg_isometry.near_isometry import NearIsometry, build, delta_or_default, secant_set
 
 #: Distance of the mean from the origin, over that of the entries from it, which is far.
 FAR = 10.0

@@ -45,10 +45,7 @@ from thalweg_saddlefree.step_search import StepSearch
 from thalweg_saddlefree.trial_steps import Trials
 
 #: The methods of applying |H|, by the name that users write.
-METHODS: dict[str, type[AbsoluteSolver]] = {
-    "lanczos": LanczosAbsolute,
-    "ode": OdeAbsolute,
-}
+METHODS: dict[str, type[AbsoluteSolver]] = {"lanczos": LanczosAbsolute, "ode": OdeAbsolute}
 
 #: A gradient this much smaller than the largest one met counts as zero.
 STATIONARY = 1e-14

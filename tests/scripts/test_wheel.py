@@ -16,11 +16,7 @@ pytestmark = pytest.mark.slow
 TOP = Path(__file__).parents[2]
 
 #: Modules that come with a distribution of another name.
-DISTRIBUTIONS = {
-    "llvmlite": "numba",
-    "sklearn": "scikit-learn",
-    "tomli_w": "tomli-w",
-}
+DISTRIBUTIONS = {"llvmlite": "numba", "sklearn": "scikit-learn", "tomli_w": "tomli-w"}
 
 #: What commands and methods ask for in a sentence where it is missing.
 EXTRA = {

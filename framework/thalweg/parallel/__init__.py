@@ -54,12 +54,7 @@ from thalweg.parallel.reductions import (
     values_of_all_ranks,
 )
 from thalweg.parallel.routes import RowRoutes, exchange_rows, swap_rows
-from thalweg.parallel.threads import (
-    job_threads,
-    limit_threads,
-    one_blas_thread,
-    run_on_threads,
-)
+from thalweg.parallel.threads import job_threads, limit_threads, one_blas_thread, run_on_threads
 from thalweg.parallel.traffic import phase
 
 if TYPE_CHECKING:

@@ -14,12 +14,7 @@ from scipy.linalg.blas import daxpy
 
 from thalweg.errors import InputError
 from thalweg.parallel.kernels import kernel
-from thalweg.parallel.reductions import (
-    even_starts,
-    exact_sum,
-    max_over_ranks,
-    values_of_all_ranks,
-)
+from thalweg.parallel.reductions import even_starts, exact_sum, max_over_ranks, values_of_all_ranks
 from thalweg.parallel.traffic import count_messages
 
 #: Rows of an array that the ranks share.

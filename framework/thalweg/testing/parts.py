@@ -24,11 +24,7 @@ UNITS = 64
 
 
 def check_preconditioner(
-    preconditioner: Preconditioner,
-    objective: Objective,
-    x: Array,
-    *,
-    tolerance: float = 1e-6,
+    preconditioner: Preconditioner, objective: Objective, x: Array, *, tolerance: float = 1e-6
 ) -> None:
     """Set a preconditioner up at ``x`` and probe it with random and unit vectors.  Collective.
 

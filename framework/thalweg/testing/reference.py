@@ -12,11 +12,7 @@ LOG_2 = float(np.log(2.0))
 
 
 class SpringProblem(
-    Objective,
-    HessianProduct,
-    GaussNewtonProduct,
-    HessianDiagonal,
-    AttractiveLaplacian,
+    Objective, HessianProduct, GaussNewtonProduct, HessianDiagonal, AttractiveLaplacian
 ):
     """Points on a ring of springs, each held near a place of its own: smooth and convex.
 

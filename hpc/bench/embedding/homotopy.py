@@ -87,11 +87,7 @@ def measure_homotopy(
     """
     data = Dataset.from_array(images.values, name=images.name)
     objective = elastic_embedding(
-        data,
-        data.comm,
-        perplexity=PERPLEXITY,
-        repulsive_weights="squared-distances",
-        lambda_=1e2,
+        data, data.comm, perplexity=PERPLEXITY, repulsive_weights="squared-distances", lambda_=1e2
     )
     rule = Stop(iterations=iterations, decrease=1e-6, window=1)
     schedule = HomotopySchedule.logarithmic(1e-4, 1e2, stages, rule)

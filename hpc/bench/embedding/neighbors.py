@@ -31,10 +31,7 @@ def measure_neighbors(images: Images) -> dict[str, Any]:
             continue
         begin, cpu = time.perf_counter(), time.process_time()
         numbers = search(values)
-        spent = {
-            "seconds": time.perf_counter() - begin,
-            "CPU seconds": time.process_time() - cpu,
-        }
+        spent = {"seconds": time.perf_counter() - begin, "CPU seconds": time.process_time() - cpu}
         rows = np.random.default_rng(0).choice(len(values), min(len(values), 5000), replace=False)
         same = numbers[rows][:, :, None] == exact[rows][:, None, :]
         found["searches"][name] = {**spent, "recall": float(same.any(axis=2).mean())}

@@ -50,12 +50,7 @@ def measure_patches(
     begin = time.perf_counter()
     data = Dataset.from_array(values, name="patches")
     objective = t_sne(
-        data,
-        data.comm,
-        perplexity=10.0,
-        neighbor_search="approximate",
-        graph="sparse",
-        init="pca",
+        data, data.comm, perplexity=10.0, neighbor_search="approximate", graph="sparse", init="pca"
     )
     building = time.perf_counter() - begin
     found: dict[str, Any] = {"rows": len(values), "neighbors and affinities": building}

@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpc.bench.clustering.sets import PUBLISHED
-from hpc.bench.papers.claims import (
-    CUT,
-    NOT,
-    Claim,
-    Section,
-    compared,
-    listed,
-    short,
-    together,
-)
+from hpc.bench.papers.claims import CUT, NOT, Claim, Section, compared, listed, short, together
 
 BENCH = "scripts/bench clustering --data DIR --part"
 

@@ -206,7 +206,7 @@ class Rival:
                 lambda momentum: optax.sgd(rate, momentum=momentum, nesterov=True)
             )(
                 # Sutskever et al. (2013), equation 5: 1 - 2^(-1 - log2(t/250 + 1)).
-                momentum=lambda t: jax.numpy.minimum(0.99, 1.0 - 0.5 / (t // 250 + 1.0)),
+                momentum=lambda t: jax.numpy.minimum(0.99, 1.0 - 0.5 / (t // 250 + 1.0))
             )
 
         @jax.jit

@@ -152,11 +152,7 @@ def build_problem(name: str, folder: Path | None, rows: int) -> Problem:
         sizes = [784, 1000, 500, 250, 30] if pixels == 784 else [pixels, 100, 50, 10]
         options = {"activation": "tanh", "output": "sigmoid"}
         if name == "autoencoder-logistic":
-            options = {
-                "activation": "sigmoid",
-                "loss": "cross-entropy",
-                "initialization": "sparse",
-            }
+            options = {"activation": "sigmoid", "loss": "cross-entropy", "initialization": "sparse"}
     made = []
     for part in ("train", "train", "test"):
         if name in ("classifier", "deep-plain"):

@@ -15,11 +15,7 @@ from hpc.bench.scaling.cases import CASES
 from scipy.optimize import nnls
 
 #: Case of which bytes and messages were counted, to that of which seconds were measured.
-SAME = {
-    "t-SNE": "t-SNE, timed",
-    "KDAC": "KDAC, features, timed",
-    "network": "network, timed",
-}
+SAME = {"t-SNE": "t-SNE, timed", "KDAC": "KDAC, features, timed", "network": "network, timed"}
 
 #: Phases of an iteration; what comes before it is done once.
 ITERATED = ("optimize", "evaluate", "laplacian")

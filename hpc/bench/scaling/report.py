@@ -150,10 +150,7 @@ def _table(case: str, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     alone = next((e["memory"] for e in entries if e["ranks"] == 1), math.nan)
     rows = []
     for entry in entries:
-        row: dict[str, Any] = {
-            "ranks": entry["ranks"],
-            "MB": f"{entry['memory'] / 1e6:.1f}",
-        }
+        row: dict[str, Any] = {"ranks": entry["ranks"], "MB": f"{entry['memory'] / 1e6:.1f}"}
         if alone == alone:
             row["x P / one rank"] = f"{entry['memory'] * entry['ranks'] / alone:.2f}"
         if case in CASES:

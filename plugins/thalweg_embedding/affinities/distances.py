@@ -16,14 +16,7 @@ from scipy.spatial.distance import cdist
 from thalweg.data import Dataset, check_magnitude
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError, suggestion
-from thalweg.parallel import (
-    MPI,
-    Layout,
-    Ring,
-    max_over_ranks,
-    raise_on_all_ranks,
-    sum_over_ranks,
-)
+from thalweg.parallel import MPI, Layout, Ring, max_over_ranks, raise_on_all_ranks, sum_over_ranks
 from thalweg_embedding.affinities.approximate_neighbors import approximate_neighbors
 from thalweg_embedding.affinities.coarse_cells import CoarseCells
 from thalweg_embedding.affinities.other_metrics import METRICS, neighbors_by_descent

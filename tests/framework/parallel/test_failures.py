@@ -11,12 +11,7 @@ import numpy as np
 import pytest
 
 from thalweg.errors import InputError, NumericalError, RankError
-from thalweg.parallel import (
-    abort_on_error,
-    on_root,
-    raise_on_all_ranks,
-    shared_seed,
-)
+from thalweg.parallel import abort_on_error, on_root, raise_on_all_ranks, shared_seed
 from thalweg.parallel.failures import collective_cleanup
 from thalweg.parallel.reductions import same_on_all_ranks
 

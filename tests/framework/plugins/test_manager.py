@@ -7,14 +7,7 @@ import types
 import pytest
 
 from thalweg.errors import InputError, PluginError
-from thalweg.plugins import (
-    ObjectiveSpec,
-    Plugins,
-    Provider,
-    SolverSpec,
-    hookimpl,
-    manager,
-)
+from thalweg.plugins import ObjectiveSpec, Plugins, Provider, SolverSpec, hookimpl, manager
 
 
 def solver(name, **facts):

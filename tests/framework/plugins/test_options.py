@@ -76,14 +76,7 @@ def test_what_does_not_fit_is_refused_in_one_sentence(given, message):
 
 
 @pytest.mark.parametrize(
-    "facts",
-    [
-        {"name": 3},
-        {"type": dict},
-        {"default": "many"},
-        {"default": 0},
-        {"help": None},
-    ],
+    "facts", [{"name": 3}, {"type": dict}, {"default": "many"}, {"default": 0}, {"help": None}]
 )
 def test_a_declaration_that_is_not_consistent_is_a_type_error(facts):
     good = {"name": "size", "type": int, "default": 1, "help": "size", "minimum": 1}

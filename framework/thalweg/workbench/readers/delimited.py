@@ -15,13 +15,7 @@ from thalweg.data.labels import EXACT
 from thalweg.data.scaling import ROUNDED, largest_value
 from thalweg.errors import InputError
 from thalweg.workbench.memory import available_memory, require_memory
-from thalweg.workbench.readers.source import (
-    PACKED,
-    Source,
-    column_numbers,
-    labels_column,
-    refused,
-)
+from thalweg.workbench.readers.source import PACKED, Source, column_numbers, labels_column, refused
 
 #: Delimiters that are tried, the likeliest first; blanks only if nothing else fits.
 _DELIMITERS = (",", ";", "\t", "|")

@@ -51,10 +51,7 @@ def read_hdf5(path: Path, options: Mapping[str, Any], *, columns_first: bool = F
             names.append(name)
 
     errors = (OSError, RuntimeError, KeyError, TypeError, UnicodeDecodeError)
-    with (
-        refused(errors, f"'{path}' is damaged, or not an HDF5 file"),
-        h5py.File(path, "r") as file,
-    ):
+    with refused(errors, f"'{path}' is damaged, or not an HDF5 file"), h5py.File(path, "r") as file:
         file.visititems(note)
         key, labels_key = choose_keys(names, options, path)
         labels = None if labels_key is None else _whole(file[labels_key], path).T

@@ -11,12 +11,7 @@ from thalweg.interfaces import Homotopy, Objective
 from thalweg.parallel import MPI, abort_on_error, collective_call, on_root
 from thalweg.parallel.threads import restored_thread_limits
 from thalweg.result import Result, Status
-from thalweg.workbench.report import (
-    comparison_rows,
-    draw_convergence,
-    format_table,
-    search_seconds,
-)
+from thalweg.workbench.report import comparison_rows, draw_convergence, format_table, search_seconds
 from thalweg.workbench.run.directory import MARKS, RunDirectory, summary
 from thalweg.workbench.run.pictures import draw_compared
 from thalweg.workbench.run.single_run import Job, attempted, build_objective, digests, opened

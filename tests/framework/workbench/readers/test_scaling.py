@@ -89,11 +89,7 @@ def test_frames_and_lists_of_rows_become_numbers(table):
         (Frame([["a", 1]]), None, "cannot be made an array"),
         (np.zeros((2, 2)) + 1j, None, "must be real numbers"),
         ([[1.0, np.nan]], None, "nan in row 0, column 1"),
-        (
-            [[1.0, 2.0**60, 2**53 + 1]],
-            None,
-            "9007199254740993 in row 0, column 2 .* rounds",
-        ),
+        ([[1.0, 2.0**60, 2**53 + 1]], None, "9007199254740993 in row 0, column 2 .* rounds"),
         (np.array([[0, 1], [-(2**53) - 1, 2]]), None, "-9007199254740993 in row 1, column 0"),
         (np.array([[0, 2**64 - 1]], np.uint64), None, "18446744073709551615 in row 0, column 1"),
         (np.array([[0.5, 2**63 + 1]], object), None, "9223372036854775809 in row 0, column 1"),
