@@ -27,29 +27,7 @@ _TEN = (
     "#8c564b", "#e377c2", "#4d4d4d", "#bcbd22", "#17becf",
 )  # fmt: skip
 
-_STYLE = {
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "axes.titlesize": 11,
-    "axes.titlelocation": "left",
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#ececec",
-    "grid.linewidth": 0.8,
-    "text.color": INK,
-    "xtick.color": "#555555",
-    "ytick.color": "#555555",
-    "xtick.major.size": 3,
-    "ytick.major.size": 3,
-    "xtick.minor.size": 0,
-    "ytick.minor.size": 0,
-    "legend.frameon": False,
-    "savefig.dpi": 160,
-}
+_STYLE = str(Path(__file__).with_name("thalweg.mplstyle"))
 
 
 @contextmanager
@@ -60,7 +38,7 @@ def style() -> Iterator[None]:
     except ValueError as error:  # MPLBACKEND has a value that it does not know
         raise InputError(f"matplotlib cannot be loaded: {reason(error)}") from error
 
-    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]
+    with matplotlib.rc_context(fname=_STYLE):
         yield
 
 
