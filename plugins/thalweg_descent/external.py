@@ -39,6 +39,11 @@ class Evaluation:
     norm: float = math.nan
     finite: bool = True
 
+    def of_state(self) -> dict[str, Any]:
+        """The fields of a state that it sets."""
+        own = {"x": self.x, "value": self.value, "gradient": self.gradient}
+        return {**own, "gradient_norm": self.norm}
+
 
 class Evaluator:
     """Evaluations and Hessian products on all ranks, counted, the last points remembered.
@@ -160,18 +165,12 @@ class ExternalSolver(Solver[ExternalState]):
         """One evaluation at ``x``; the external solver starts with the first step."""
         self.check(objective)
         evaluation = _evaluation(objective, x, self.derivative_free)
+        outcome = Status.RUNNING if evaluation.finite else Status.DIVERGED
         return ExternalState(
-            objective=objective,
-            x=x,
-            value=evaluation.value,
-            gradient=evaluation.gradient,
-            gradient_norm=evaluation.norm,
-            evaluations=1,
-            outcome=Status.RUNNING if evaluation.finite else Status.DIVERGED,
-            origin=x,
-            origin_value=evaluation.value,
-            memory=self._preconditioner_state(),
-        )
+            objective=objective, evaluations=1, outcome=outcome, origin=x,
+            origin_value=evaluation.value, memory=self._preconditioner_state(),
+            **evaluation.of_state(),
+        )  # fmt: skip
 
     def step(self, state: ExternalState) -> ExternalState:
         """Run the external solver to its next iterate."""
@@ -223,15 +222,8 @@ class ExternalSolver(Solver[ExternalState]):
         if evaluation is None:
             return False, state
         running.iterates += 1
-        return True, replace(
-            state,
-            x=evaluation.x,
-            value=evaluation.value,
-            gradient=evaluation.gradient,
-            gradient_norm=evaluation.norm,
-            step_length=running.step_length,
-            since=running.iterates,
-        )
+        own = evaluation.of_state()
+        return True, replace(state, step_length=running.step_length, since=running.iterates, **own)
 
     def _repeated(self, state: ExternalState) -> ExternalState:
         """The state with a new external solver, brought to where the saved one stood."""
@@ -267,13 +259,9 @@ class ExternalSolver(Solver[ExternalState]):
     def reset(self, state: ExternalState) -> ExternalState:
         """Evaluate again, and restart from here."""
         evaluation = _evaluation(state.objective, state.x, self.derivative_free)
+        count, own = state.evaluations + 1, evaluation.of_state()
         return replace(
-            self._renewed(state),
-            value=evaluation.value,
-            gradient=evaluation.gradient,
-            gradient_norm=evaluation.norm,
-            origin_value=evaluation.value,
-            evaluations=state.evaluations + 1,
+            self._renewed(state), origin_value=evaluation.value, evaluations=count, **own
         )
 
     def close(self, state: ExternalState) -> None:
