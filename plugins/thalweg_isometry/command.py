@@ -9,6 +9,9 @@ import numpy as np
 from thalweg.errors import InputError
 from thalweg.plugins import CommandParser
 
+#: Maps of a given rank that take no search.
+RIVALS = ("pca", "secant-pca", "random-projection", "adagio")
+
 
 def main(argv: list[str]) -> int:
     """Run ``thalweg certify``; returns the exit code.  Collective over all ranks."""
@@ -43,22 +46,33 @@ def main(argv: list[str]) -> int:
         help="what compressed rows change (distance), or where the nearest neighbors are then",
     )
     parser.add_argument("--absolute", action="store_true", help="changes are not relative")
+    parser.add_argument(
+        "--against",
+        default="",
+        metavar="NAMES",
+        help=f"certify also maps of as many rows, or columns: {', '.join(RIVALS)}",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args(argv)
 
+    from thalweg import minimize
     from thalweg.parallel import MPI, limit_threads, on_root
     from thalweg.workbench.readers import data_sets, load_data
-    from thalweg_isometry.certificate import certify
+    from thalweg_isometry.certificate import Certificate, certify
     from thalweg_isometry.cutting_planes import scan_progress
-    from thalweg_isometry.near_isometry import secant_set
+    from thalweg_isometry.near_isometry import NearIsometry, secant_set
 
     comm = MPI.COMM_WORLD
     limit_threads(comm)
+    rivals = list(dict.fromkeys(name for name in arguments.against.split(",") if name))
+    for name in rivals:
+        if name not in RIVALS:
+            raise InputError(f"--against has no map '{name}'; give any of {', '.join(RIVALS)}")
     section: dict[str, Any] = {}
-    names = {spec.name for spec in data_sets()}
     # Every rank must decide alike, and not by what its own file system shows.
     exists = comm.bcast(Path(arguments.data).exists() if comm.rank == 0 else None)
-    known = arguments.data.partition(":")[0] in names and not exists
+    names = () if exists else {spec.name for spec in data_sets()}
+    known = arguments.data.partition(":")[0] in names
     section["name" if known else "path"] = arguments.data
     for option in ("labels", "rows", "scale"):
         if getattr(arguments, option) is not None:
@@ -66,25 +80,41 @@ def main(argv: list[str]) -> int:
     vectors = on_root(comm, lambda: _matrix(arguments.vectors))
     dataset = load_data(section, comm)
     quantity, relative = arguments.quantity, not arguments.absolute
-    if len(vectors) == dataset.layout.rows:
-        if arguments.secants != "all":
-            raise InputError("compressed rows are compared over all pairs; leave --secants out")
-        certificate = certify(
-            dataset, dataset.layout.local(vectors), quantity=quantity, relative=relative,
-            n_neighbors=arguments.neighbors,
-        )  # fmt: skip
-    elif (quantity, relative) != ("distance", True) or len(vectors) > dataset.layout.columns:
+    of_rows = len(vectors) == dataset.layout.rows
+    is_plain = (quantity, relative) == ("distance", True)
+    if of_rows and arguments.secants != "all":
+        raise InputError("compressed rows are compared over all pairs; leave --secants out")
+    if not of_rows and not (is_plain and len(vectors) <= dataset.layout.columns):
         raise InputError(
             f"'{arguments.vectors}' has {len(vectors):,} rows, the data {dataset.layout.rows:,} of "
             f"{dataset.layout.columns:,} columns; give as many compressed rows as data, or a map "
             "of no more rows than columns without --quantity and --absolute"
         )
-    else:
+    secants: Any = None
+    if rivals or not of_rows:
         secants = secant_set(dataset, arguments.secants, arguments.neighbors)
+
+    def certified(compressed: np.ndarray) -> Certificate:
+        if of_rows:
+            return certify(
+                dataset, compressed, quantity=quantity, relative=relative,
+                n_neighbors=arguments.neighbors,
+            )  # fmt: skip
         with scan_progress(secants, 1.0) as progress:
-            certificate = certify(secants, vectors, progress=progress)
+            return certify(secants, compressed, progress=progress)
+
+    found = {"": certified(dataset.layout.local(vectors) if of_rows else vectors)}
+    rank = min(vectors.shape[of_rows], dataset.layout.columns)
+    for name in rivals:
+        psi = secants.directions[:rank]
+        if name != "pca":
+            psi = minimize(NearIsometry(secants, None, rank), solver=name).x
+        found[name] = certified(np.asarray(dataset.values @ psi.T) if of_rows else psi)
     if comm.rank == 0:
-        print(json.dumps(certificate.as_dict()) if arguments.json else str(certificate))
+        own, *others = (one.as_dict() for one in found.values())
+        against = {"against": dict(zip(rivals, others, strict=True))} if rivals else {}
+        lines = (f"{name}: {one}" if name else str(one) for name, one in found.items())
+        print(json.dumps({**own, **against}) if arguments.json else "\n".join(lines))
     return 0
 
 

@@ -2,18 +2,27 @@
 
 from thalweg.plugins import CommandSpec, ObjectiveSpec, SolverSpec, hookimpl
 
-#: What ``thalweg list`` says of the solvers, each after "near-isometry".
-SUMMARIES = {
-    "hinge-lbfgs": ": squared hinge on the factor, L-BFGS, cutting planes",
-    "numax": ": least nuclear norm, by ADMM with eigenvalue thresholding",
-    "fromax": ": a factor near a matrix within the bounds, by ADMM",
-    "nile-pro": ": the largest distortion itself, by ADMM with l1-ball steps",
-    "secant-avoidance": ": an orthogonal projection turned away from the worst secant",
-    "hessian-descent": ": the probability that Gaussian maps fail, by saddle-free steps",
-    "secant-pca": ", baseline: principal directions of the secants",
-    "random-projection": ", baseline: Gaussian random projection",
-    "adagio": ", baseline: principal directions, and a Gaussian projection of the rest",
-}
+#: Of each solver its name, class, estimator, and what ``thalweg list`` says after "near-isometry".
+SOLVERS = (
+    ("hinge-lbfgs", "hinge:HingeSearch", "NearIsometricEmbedding",
+     ": squared hinge on the factor, L-BFGS, cutting planes"),
+    ("numax", "numax:NuMaxSearch", "NuMax",
+     ": least nuclear norm, by ADMM with eigenvalue thresholding"),
+    ("fromax", "fromax:FroMaxSearch", "FroMax",
+     ": a factor near a matrix within the bounds, by ADMM"),
+    ("nile-pro", "nile_pro:NileProSearch", "NILEPro",
+     ": the largest distortion itself, by ADMM with l1-ball steps"),
+    ("secant-avoidance", "secant_avoidance:SecantAvoidance", "SecantAvoidanceProjection",
+     ": an orthogonal projection turned away from the worst secant"),
+    ("hessian-descent", "hessian_descent:HessianDescent", "LearnedJohnsonLindenstrauss",
+     ": the probability that Gaussian maps fail, by saddle-free steps"),
+    ("secant-pca", "baselines:SecantPCA", "SecantPCA",
+     ", baseline: principal directions of the secants"),
+    ("random-projection", "baselines:RandomProjection", "JohnsonLindenstrauss",
+     ", baseline: Gaussian random projection"),
+    ("adagio", "baselines:Adagio", "ADAGIO",
+     ", baseline: principal directions, and a Gaussian projection of the rest"),
+)  # fmt: skip
 
 
 @hookimpl
@@ -36,21 +45,11 @@ def thalweg_solvers() -> list[SolverSpec]:
     return [
         SolverSpec(
             name=name,
-            summary=f"near-isometry{SUMMARIES[name]}",
+            summary=f"near-isometry{summary}",
             load=f"thalweg_isometry.{code}",
             aliases=(estimator,),
         )
-        for name, code, estimator in (
-            ("hinge-lbfgs", "hinge:HingeSearch", "NearIsometricEmbedding"),
-            ("numax", "numax:NuMaxSearch", "NuMax"),
-            ("fromax", "fromax:FroMaxSearch", "FroMax"),
-            ("nile-pro", "nile_pro:NileProSearch", "NILEPro"),
-            ("secant-avoidance", "secant_avoidance:SecantAvoidance", "SecantAvoidanceProjection"),
-            ("hessian-descent", "hessian_descent:HessianDescent", "LearnedJohnsonLindenstrauss"),
-            ("secant-pca", "baselines:SecantPCA", "SecantPCA"),
-            ("random-projection", "baselines:RandomProjection", "JohnsonLindenstrauss"),
-            ("adagio", "baselines:Adagio", "ADAGIO"),
-        )
+        for name, code, estimator, summary in SOLVERS
     ]
 
 

@@ -47,6 +47,26 @@ def test_it_certifies_a_matrix_from_anywhere(certified, psi, digits, true_delta)
     assert abs(change) == pytest.approx(facts["delta"], rel=1e-7)
 
 
+def test_baselines_of_the_same_rank_stand_beside_it(certified, psi, digits, true_delta):
+    names = ["pca", "secant-pca", "random-projection", "adagio"]
+    facts = certified("data.npy", "psi.npy", "--json", "--against", ",".join(names))
+    others = facts["against"]
+    assert list(others) == names
+    assert all(other["rank"] == 5 for other in others.values())
+    leading = np.linalg.svd(digits - digits.mean(axis=0))[2][:5]
+    assert others["pca"]["delta"] == pytest.approx(true_delta(digits, leading), rel=1e-6)
+    np.save("images.npy", digits @ psi.T)
+    options = "--quantity", "inner-product", "--absolute", "--against", "pca"
+    products, kept = digits @ digits.T, digits @ leading.T
+    change = np.abs(np.triu(kept @ kept.T - products, 1)).max()
+    facts = certified("data.npy", "images.npy", "--json", *options)
+    assert facts["against"]["pca"]["delta"] == pytest.approx(change, rel=1e-6)
+    lines = certified("data.npy", "images.npy", *options).splitlines()
+    assert [line.partition(" ")[0] for line in lines] == ["absolute", "pca:"]
+    said = certified("data.npy", "psi.npy", "--against", "umap")
+    assert "has no map 'umap'; give any of pca, secant-pca" in said
+
+
 def test_a_map_that_keeps_every_distance_has_no_worst_pair(certified):
     np.save("same.npy", np.eye(64))
     said = certified("data.npy", "same.npy")
