@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from thalweg_clustering.agreement import compare_labelings
     from thalweg_clustering.alternatives import Alternative, Alternatives, find_alternatives
     from thalweg_clustering.build import build_kdac
     from thalweg_clustering.curvilinear import Curvilinear
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
     from thalweg_clustering.kdac import KDACObjective
     from thalweg_clustering.kernels import KernelFunction, kernel_function
     from thalweg_clustering.pair_sum import PairSum
-    from thalweg_clustering.pictures import plot_feature_weights, plot_novelty_quality, plot_views
+    from thalweg_clustering.pictures import plot_feature_weights, plot_views
     from thalweg_clustering.stiefel import Stiefel, StiefelVariable
     from thalweg_clustering.trust_region import TrustRegion
 
 __all__ = [
     "EXPECTED_FAILURES", "ISM", "KDAC", "Alternative", "Alternatives", "Curvilinear",
     "DimensionGrowth", "KDACObjective", "KernelFunction", "PairSum", "Stiefel",
-    "StiefelVariable", "TrustRegion", "build_kdac", "find_alternatives", "kernel_function",
-    "plot_feature_weights", "plot_novelty_quality", "plot_views",
+    "StiefelVariable", "TrustRegion", "build_kdac", "compare_labelings", "find_alternatives",
+    "kernel_function", "plot_feature_weights", "plot_views",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -1,7 +1,14 @@
-"""Normalized mutual information of two labelings."""
+"""How much labelings agree: two of them, or all that were found with all that are true."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
 
 import numpy as np
+import scipy.optimize
+from sklearn.metrics import normalized_mutual_info_score
 
+from thalweg.errors import InputError
 from thalweg.parallel import MPI, sum_over_ranks
 
 
@@ -27,3 +34,62 @@ def normalized_mutual_information(
     shared = (table[filled] * np.log(table[filled] / np.outer(rows, columns)[filled])).sum()
     entropies = (rows * np.log(rows)).sum() * (columns * np.log(columns)).sum()
     return float(min(1.0, max(0.0, shared / np.sqrt(entropies))))
+
+
+def compare_labelings(
+    true: Sequence[np.ndarray] | np.ndarray, found: Sequence[np.ndarray] | np.ndarray
+) -> dict[str, Any]:
+    """Scores of several labelings, a list or columns, as ClustPy (Leiber et al. 2023) has them.
+
+    Those of a single cluster, beside -1, are left out.
+
+    Returns
+    -------
+    dict
+        ``"table"``: scikit-learn's normalized mutual information of each true labeling with each
+        found.  ``"best"``: mean of the largest of its rows; ``"matched"``: the same where none
+        found serves two true ones.  ``"precision"``, ``"recall"``, ``"f1"``, ``"rand"`` and
+        ``"jaccard"`` of the pairs of rows that share a cluster in at least one labeling.
+
+    Raises
+    ------
+    InputError
+        Labelings of different lengths, or no true one of two clusters.
+    """
+    views, others = (
+        [np.asarray(labels) for labels in (part.T if isinstance(part, np.ndarray) else part)]
+        for part in (true, found)
+    )
+    if len({len(labels) for labels in [*views, *others]}) > 1:
+        raise InputError("labelings have one label per row each, of the same rows")
+    views, others = (
+        [np.unique(y, return_inverse=True)[1] for y in part if len(np.unique(y[y != -1])) > 1]
+        for part in (views, others)
+    )
+    if not views:
+        raise InputError("there is no true labeling of two clusters or more")
+    measured = [[normalized_mutual_info_score(a, b) for b in others] for a in views]
+    table = np.array(measured).reshape(len(views), len(others))
+    chosen = scipy.optimize.linear_sum_assignment(table, maximize=True)
+    of_true, of_found, either = map(_together, (views, others, [*views, *others]))
+    both, pairs = of_true + of_found - either, len(views[0]) * (len(views[0]) - 1) // 2
+    shares = {
+        "precision": (both, of_found), "recall": (both, of_true), "jaccard": (both, either),
+        "f1": (2 * both, of_true + of_found), "rand": (pairs - either + both, pairs),
+    }  # fmt: skip
+    best, matched = table.max(axis=1, initial=0.0).mean(), table[chosen].sum() / len(views)
+    scores = {name: part / whole if whole else 0.0 for name, (part, whole) in shares.items()}
+    return {"table": table, "best": float(best), "matched": float(matched), **scores}
+
+
+def _together(labelings: Sequence[np.ndarray]) -> int:
+    """Number of pairs of rows that share a cluster in at least one labeling.
+
+    By inclusion and exclusion of the pairs that share one in all of some: no pass over pairs.
+    """
+    total = 0
+    for size in range(1, len(labelings) + 1):
+        for some in combinations(labelings, size):
+            counts = np.unique(np.stack(some, axis=1), axis=0, return_counts=True)[1]
+            total -= (-1) ** size * int((counts * (counts - 1) // 2).sum())
+    return total

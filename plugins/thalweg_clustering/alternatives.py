@@ -14,10 +14,11 @@ import numpy as np
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.parallel import on_root
+from thalweg.parallel import agreed, on_root
 from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kdac import KDACObjective
+from thalweg_clustering.pair_sum import StiefelObjective
 from thalweg_clustering.prepared_data import Preparation, evenly_spread
 from thalweg_clustering.view_search import SEPARATED, VIEW_ROWS, chance_without_valley
 
@@ -112,6 +113,7 @@ def find_alternatives(
     max_overlap: float = 0.2,
     starts: Sequence[np.ndarray | None] = (),
     stop: Mapping[str, Any] | None = None,
+    n_init: int = 1,
     **options: Any,
 ) -> Alternatives:
     """Alternatives to the labelings given, one after another.  Collective.
@@ -123,7 +125,7 @@ def find_alternatives(
     labelings
         Labelings given, each of this rank's or of all rows; none begins with the
         unsupervised task.
-    n_alternatives, solver, max_overlap
+    n_alternatives, solver, max_overlap, n_init
         As of :class:`~thalweg_clustering.KDAC`.
     starts
         W to start each alternative from; None, or none, for the option ``init``.
@@ -139,7 +141,7 @@ def find_alternatives(
         start = starts[len(alternatives)] if len(alternatives) < len(starts) else None
         chosen = options if known else {**options, "task": "unsupervised"}
         objective = build_kdac(dataset, comm, **chosen, labelings=known, start=start)
-        alternative = solved(objective, solver, seed, **(stop or {}))
+        alternative = solved(objective, solver, seed, n_init, **(stop or {}))
         objection = alternative.objection(max_overlap)
         # A width that is given is the user's word for what counts as near.
         if objection and (n_alternatives > 1 or options.get("sigma") is None):
@@ -151,10 +153,18 @@ def find_alternatives(
     )
 
 
-def solved(objective: KDACObjective, solver: Any, seed: int = 0, **stop: Any) -> Alternative:
-    """The alternative that one run finds.  Collective."""
-    result = thalweg.minimize(objective, solver=solver, seed=seed, **stop)
-    outcome = objective.outcome(result.x)
+def solved(
+    objective: KDACObjective, solver: Any, seed: int = 0, n_init: int = 1, **stop: Any
+) -> Alternative:
+    """The alternative of least cost of runs from the first start and random ones.  Collective."""
+    starts = [StiefelObjective.initial_point(objective, seed + k) for k in range(1, n_init)]
+    results = [
+        thalweg.minimize(objective, x0, solver=solver, seed=seed, **stop) for x0 in (None, *starts)
+    ]
+    outcomes = [objective.outcome(result.x) for result in results]
+    costs = [outcome["measures"]["cost"] for outcome in outcomes]
+    best = agreed(objective.comm, int(np.argmin(costs)))
+    outcome, result = outcomes[best], results[best]
     valley = _valley(objective, outcome)
     if valley > SEPARATED and objective.of_view:
         # The objective may prefer a few rows that lie alone to the clusters that it began with.

@@ -76,6 +76,9 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     max_overlap
         Largest normalized mutual information of a further alternative with an earlier
         labeling.
+    n_init
+        Runs for each alternative, of which that of least cost counts: all but the first start
+        from random subspaces.
     warm_start
         Whether ``fit`` starts from the subspaces that it found before.
     max_iter
@@ -171,6 +174,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     features: int | None = None
     precision: str = "auto"
     max_overlap: float = 0.2
+    n_init: int = 1
     warm_start: bool = False
     max_iter: int = 1000
     verbose: int = 0
@@ -241,7 +245,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         stop = {"iterations": self.max_iter, "progress": bool(self.verbose)}
         search = find_alternatives(
             dataset, labelings, self.n_alternatives, self.solver, self.max_overlap, starts, stop,
-            **options,
+            self.n_init, **options,
         )  # fmt: skip
         self.stop_reason_ = search.reason
         self.alternatives_ = list(search.found)
@@ -343,6 +347,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         own = (
             Option("n_alternatives", int, 1, "maximum number of alternatives", minimum=1),
             Option("max_overlap", float, 0.2, "largest overlap", minimum=0, maximum=1),
+            Option("n_init", int, 1, "runs for each alternative", minimum=1),
             Option("warm_start", bool, False, "start from what was found before"),
         )
         check_parameters(clean, own)

@@ -1,4 +1,4 @@
-"""Pictures of alternatives: views side by side, features by weight, novelty against quality."""
+"""Pictures of alternatives: views side by side, features by weight."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -93,26 +93,4 @@ def plot_feature_weights(model: KDAC, names: Sequence[str] | None = None, larges
         axes.barh([names[i] for i in order], weights[order], color="tab:blue")
         axes.set_title(f"alternative {index + 1}", fontsize=9)
         axes.set_xlabel("weight in W")
-    return figure
-
-
-def plot_novelty_quality(model: KDAC) -> Any:
-    """Quality (CQ over k) against the largest overlap with an earlier labeling.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.2, 3.4), layout="constrained")
-    axes = figure.subplots()
-    for index, alternative in enumerate(model.alternatives_):
-        share = alternative.measures["cq"] / alternative.measures["clusters"]
-        axes.scatter(alternative.novelty, share, color="tab:blue")
-        axes.annotate(str(index + 1), (alternative.novelty, share), xytext=(4, 4),
-                      textcoords="offset points")  # fmt: skip
-    axes.axvline(model.max_overlap, color="gray", linestyle=":", linewidth=1)
-    axes.set(xlabel="largest overlap with an earlier labeling (NMI)", ylabel="CQ / k",
-             xlim=(-0.02, max(0.3, 1.1 * model.max_overlap)))  # fmt: skip
     return figure

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from thalweg_clustering import KDAC
-from thalweg_clustering.agreement import normalized_mutual_information
+from thalweg_clustering import KDAC, compare_labelings
 
 #: First seed of the designs that no default was chosen on.
 UNSEEN = 1000
@@ -134,9 +133,9 @@ def judged(design: Design, method: Method) -> dict[str, Any]:
     began, cpu = time.perf_counter(), time.process_time()
     labelings = method(design, len(others) + FURTHER if others else NONE)
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    table = np.array(
-        [[normalized_mutual_information(a, b) for b in labelings] for a in others]
-    ).reshape(len(others), len(labelings))
+    table = (
+        compare_labelings(others, labelings)["table"] if others else np.zeros((0, len(labelings)))
+    )
     best = table.max(axis=1, initial=0.0)
     false = int((table.max(axis=0, initial=0.0) < AGREEMENT).sum())
     return {

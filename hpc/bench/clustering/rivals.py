@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from thalweg_clustering import KDAC
+from thalweg_clustering import KDAC, compare_labelings
 from thalweg_clustering.agreement import normalized_mutual_information
 
 from .sets import authors_problems, four_groups
@@ -83,7 +83,7 @@ def _measured(
         "labelings": len(found),
         "nmi": [max(line) for line in table],
         "overlap": max(pairs, default=0.0),
-        "confusion": _confusion(views, found),
+        "confusion": compare_labelings(views, found)["best"],
         "seconds": spent,
         "mebibytes": peak,
     }
@@ -97,17 +97,6 @@ def _peak(call: Callable[[], Any]) -> float:
         return tracemalloc.get_traced_memory()[1] / 2**20
     finally:
         tracemalloc.stop()
-
-
-def _confusion(views: Labelings, found: Labelings) -> float | None:
-    """ClustPy's measure: the mean over true views of the largest score in their row."""
-    try:
-        from clustpy.metrics.external import MultipleLabelingsConfusionMatrix
-    except ImportError:
-        return None
-    truth, labels = np.stack(views, axis=1), np.stack(found, axis=1)
-    matrix = MultipleLabelingsConfusionMatrix(truth, labels).confusion_matrix
-    return float(np.max(matrix, axis=1).mean())
 
 
 def _programs(clusters: list[int]) -> dict[str, Callable[[np.ndarray, Labelings], Labelings]]:

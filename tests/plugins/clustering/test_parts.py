@@ -1,12 +1,15 @@
 """Eigen-solvers, k-means and the agreement of labels, each against a reference."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score
 
+from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
-from thalweg_clustering.agreement import normalized_mutual_information
+from thalweg_clustering.agreement import compare_labelings, normalized_mutual_information
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.leading_subspace import dense_leading, iterative_leading
 from thalweg_clustering.least_curvature import least_curvature
@@ -149,3 +152,29 @@ def test_a_saddle_has_negative_curvature_and_a_minimum_has_not(cycling_terms):
         assert np.linalg.norm(phi @ w - w @ (w.T @ phi @ w)) < 1e-9 * np.linalg.norm(phi)
         signs.append(np.sign(least_curvature(objective, w, phi)))
     assert signs == [1.0, -1.0]
+
+
+def test_scores_of_several_labelings_are_counted_pair_by_pair():
+    stream = np.random.default_rng(2)
+    true, found = stream.integers(0, 3, (40, 2)), stream.integers(0, 4, (40, 3))
+    found[:, 0] = true[:, 1]
+    scores = compare_labelings(true, found)
+    table = [[normalized_mutual_info_score(a, b) for b in found.T] for a in true.T]
+    np.testing.assert_allclose(scores["table"], table)
+    assert scores["best"] == pytest.approx(np.mean(np.max(table, axis=1)))
+    assignments = permutations(range(3), 2)
+    best = max(sum(scores["table"][[0, 1], list(pair)]) / 2 for pair in assignments)
+    assert scores["matched"] == pytest.approx(best)
+    a, b = np.triu_indices(40, 1)
+    truth, guess = ((part[a] == part[b]).any(axis=1) for part in (true, found))
+    both, either = (truth & guess).sum(), (truth | guess).sum()
+    pairs = [scores[name] for name in ("precision", "recall", "f1", "rand", "jaccard")]
+    f1 = 2 * both / (truth.sum() + guess.sum())
+    wanted = [both / guess.sum(), both / truth.sum(), f1, (truth == guess).mean(), both / either]
+    assert pairs == pytest.approx(wanted)
+    # What has one cluster says nothing; of nothing found all is missed.
+    beside = [*found.T, np.zeros(40, int), np.array([-1, *[7] * 39])]
+    assert compare_labelings(list(true.T), beside)["jaccard"] == scores["jaccard"]
+    assert compare_labelings(true, np.zeros((40, 0)))["recall"] == 0.0
+    with pytest.raises(InputError, match="one label per row"):
+        compare_labelings(true, found[1:])
