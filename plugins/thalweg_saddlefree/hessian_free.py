@@ -126,16 +126,13 @@ class HessianFree(Solver[HessianFreeState]):
         it where no preconditioner with a damping of its own is given.
         """
         metric = self.preconditioner
-        squares = None
-        if not isinstance(metric, AdaptiveDamping):
-            squares = mean_gradient_squares(state.objective, state.x, slices)
-        if squares is not None:
+        if isinstance(metric, AdaptiveDamping):
+            metric.damp(state.damping)
+        elif (squares := mean_gradient_squares(state.objective, state.x, slices)) is not None:
             diagonal = (squares + state.damping) ** EXPONENT
             return lambda piece: piece / diagonal
         if metric is None:
             return lambda piece: piece
-        if isinstance(metric, AdaptiveDamping):
-            metric.damp(state.damping)
         metric.update(state.x)
         return lambda piece: slices.take(metric.apply(slices.join(piece)))
 

@@ -115,10 +115,6 @@ class BatchSchedule:
             raise IndexError(f"an epoch has {count} batches, no batch {batch}")
         return batch * self.rows // count, (batch + 1) * self.rows // count
 
-    def after(self, epoch: int, batch: int) -> tuple[int, int]:
-        """Epoch (counted from 0) and batch that follow."""
-        return (epoch, batch + 1) if batch + 1 < self.batches else (epoch + 1, 0)
-
     def positions(self, epoch: int, rows: np.ndarray) -> np.ndarray:
         """Position of each global row in the order of an epoch, int64: a permutation.
 
@@ -227,13 +223,12 @@ class StochasticState(SolverState):
         """The state with the batch just used counted, and the epoch, if it is over.  Collective."""
         first, last = schedule.bounds(self.batch)
         total = self.total + value * (last - first)
-        epoch, batch = schedule.after(self.epoch, self.batch)
-        if epoch == self.epoch:
-            return replace(self, batch=batch, total=total)
+        if self.batch + 1 < schedule.batches:
+            return replace(self, batch=self.batch + 1, total=total)
         held_out = self.held_out_value
         if isinstance(self.objective, Minibatches):
             held_out = self.objective.held_out_value(self.x)
         return replace(
-            self, epoch=epoch, batch=batch, epoch_value=total / schedule.rows,
+            self, epoch=self.epoch + 1, batch=0, epoch_value=total / schedule.rows,
             held_out_value=held_out, total=0.0,
         )  # fmt: skip

@@ -188,9 +188,7 @@ class SaddleFree(Solver[SaddleFreeState]):
         )
         metric = self._metric(state, slices)
         solver = self._solver(state, slices, operator, metric)
-        damping = state.dampings.get(kind)
-        if damping is None:
-            damping = self.damping
+        damping = state.dampings.get(kind, self.damping)
         if damping is None:
             damping = 1e-2 * solver.largest()
         floor = 0.0 if self.damping == 0.0 else FLOOR * solver.largest()

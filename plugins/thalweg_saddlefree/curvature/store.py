@@ -26,9 +26,6 @@ class Store:
         self._blocks: list[np.ndarray] = []
         self._count = 0
 
-    def __len__(self) -> int:
-        return self._count
-
     def append(self, vector: np.ndarray) -> None:
         """Take in a copy of a slice, shape ``(local_size,)``."""
         if self._count % BLOCK == 0:

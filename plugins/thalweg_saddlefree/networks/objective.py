@@ -284,7 +284,8 @@ class NetworkObjective(
             squares.append(float(((output - targets) ** 2).sum(dtype=np.float64)))
             hits += int((output.argmax(axis=1) == targets.argmax(axis=1)).sum())
         measures = {"squared_error_per_case": self._mean(exact_sum(squares), self.rows.rows)}
-        if self.targets is not self.inputs and self._one_hot():
+        soft = not bool(((self.targets == 0) | (self.targets == 1)).all())
+        if self.targets is not self.inputs and not any_over_ranks(self.comm, soft):
             measures["training_accuracy"] = self._mean(hits, self.rows.rows)
         return measures
 
@@ -308,10 +309,6 @@ class NetworkObjective(
 
     def _mean(self, local: float, rows: int) -> float:
         return float(sum_over_ranks(self.comm, float(local))) / rows
-
-    def _one_hot(self) -> bool:
-        local = not bool(((self.targets == 0) | (self.targets == 1)).all())
-        return not any_over_ranks(self.comm, local)
 
     def _decay(self, x: Array) -> float:
         if not self.l2:

@@ -174,7 +174,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     def init(self, objective: Objective, x: Array) -> SubspaceState:
         kind = HessianProduct if self.curvature == "hessian" else GaussNewtonProduct
         require(objective, (kind,), f"curvature = '{self.curvature}'")
-        size, done = 0, operations_of(objective)
+        size, done = 0, getattr(objective, "operations", 0)
         if isinstance(objective, Minibatches):
             rows = objective.data_layout.rows
             size = self.batch or max(LEAST_BATCH, min(BATCH, rows // 8))
@@ -189,7 +189,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
                 size=size,
             )
         )
-        return replace(state, operations=operations_of(objective) - done)
+        return replace(state, operations=getattr(objective, "operations", 0) - done)
 
     def step(self, state: SubspaceState) -> SubspaceState:
         """Model the batch at the iterate, move, and evaluate the next batch."""
@@ -197,7 +197,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         if state.rows_differ:
             # The forward pass that products share is made again too.
             state = replace(self._evaluated(state), evaluations=state.evaluations)
-        done = operations_of(objective)
+        done = getattr(objective, "operations", 0)
         assert state.gradient is not None
         slope = objective.layout.dot(state.gradient, state.last)
         fits = agreed(objective.comm, slope <= state.bound and state.value <= state.highest)
@@ -214,7 +214,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         if following.epoch > moved.epoch and not moved.whole:
             following = self._enlarged(following, moved.epoch_value)
         following = self._evaluated(following)
-        done = operations_of(objective) - done
+        done = getattr(objective, "operations", 0) - done
         return replace(following, operations=following.operations + done)
 
     def move(self, state: SubspaceState) -> SubspaceState:
@@ -390,8 +390,3 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         elif not ratio >= 0.25:
             damping /= factor
         return replace(state, ratio=ratio, settled=settled, damping=damping)
-
-
-def operations_of(objective: Objective) -> int:
-    """Work that an objective has counted."""
-    return objective.operations if isinstance(objective, Minibatches) else 0
