@@ -69,7 +69,7 @@ def saddle_free(
     Raises
     ------
     InputError
-        optax is not installed; ``params`` are not given to ``update``.
+        optax is not installed; ``params`` are not given to ``update``, or it is traced.
 
     Notes
     -----
@@ -87,7 +87,7 @@ def saddle_free(
     def network(params: Any) -> JaxNetwork:
         return JaxNetwork(comm, model, params, rows, loss, precision=precision)
 
-    steps = _Steps(network, preconditioner, solver, batch, import_jax().tree_util)
+    steps = _Steps(network, preconditioner, solver, batch, import_jax())
     return optax.GradientTransformationExtraArgs(steps.init, steps.update)
 
 
@@ -99,12 +99,12 @@ class _Steps:
     preconditioner: KroneckerPreconditioner
     solver: SubspaceSaddleFree
     batch: int
-    trees: Any
+    jax: Any
     compiled: dict[Any, JaxNetwork] = field(default_factory=dict)
 
     def _prepared(self, params: Any) -> tuple[JaxNetwork, Array]:
         """The network of parameters of these shapes, and the point."""
-        leaves, tree = self.trees.tree_flatten(params)
+        leaves, tree = self.jax.tree_util.tree_flatten(params)
         key = (tree, *(np.shape(leaf) for leaf in leaves))
         if key not in self.compiled:
             self.compiled[key] = self.network(params)
@@ -125,10 +125,14 @@ class _Steps:
         """The step for a gradient, and the state after it."""
         if params is None:
             raise InputError("give the parameters too: update(grads, state, params)")
-        # Scripts may keep a state as arrays of JAX.
-        state = self.trees.tree_map(
-            lambda leaf: np.asarray(leaf) if np.ndim(leaf) else np.asarray(leaf).item(), state
-        )
+        trees = self.jax.tree_util
+        try:  # scripts may keep a state as arrays of JAX
+            grads, state, params = trees.tree_map(
+                lambda leaf: np.asarray(leaf) if np.ndim(leaf) else np.asarray(leaf).item(),
+                (grads, state, params),
+            )
+        except self.jax.errors.TracerArrayConversionError as error:
+            raise InputError("update computes with NumPy: call it outside jax.jit") from error
         network, x = self._prepared(params)
         self.preconditioner.restore(state.metric)
         schedule = BatchSchedule(network.data_layout.rows, self.batch, seed=self.solver.seed)
@@ -140,7 +144,7 @@ class _Steps:
         )  # fmt: skip
         moved = self.solver.move(inner.with_rows(schedule))
         step = moved.last[:, 0]
-        updates = self.trees.tree_map(
+        updates = trees.tree_map(
             lambda part, like: np.asarray(part, dtype=np.asarray(like).dtype),
             network.unravel(step),
             params,

@@ -2,14 +2,17 @@
 
 import copy
 
+import jax
 import numpy as np
+import optax
 import pytest
 
 import thalweg
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_gradient
-from thalweg.testing.derivatives import check_gauss_newton_product, check_hessian_product
+from thalweg.testing.derivatives import check_gauss_newton_product
+from thalweg_saddlefree.jax_network import JaxNetwork, convolution, dense
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
 from thalweg_saddlefree.minibatches import RowSet
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
@@ -20,11 +23,11 @@ from thalweg_saddlefree.networks.losses import (
 )
 from thalweg_saddlefree.networks.network import Network
 from thalweg_saddlefree.networks.objective import NetworkObjective
+from thalweg_saddlefree.optax import saddle_free
 from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree
 
-jax = pytest.importorskip("jax")
-
-from thalweg_saddlefree.jax_network import JaxNetwork, convolution, dense  # noqa: E402
+# Most of the time of these tests is that of compilers.
+jax.config.update("jax_disable_most_optimizations", True)
 
 OURS = {
     "squared": SquaredError(ACTIVATIONS["linear"]),
@@ -48,22 +51,28 @@ def pair(comm, loss="softmax", rows=11, precision="double"):
     inputs, targets = data(rows)
     layout = Layout(comm, rows)
     network = Network([4, 5, 3], [ACTIVATIONS["tanh"]], OURS[loss])
-    ours = NetworkObjective(
-        comm, layout, network, layout.local(inputs), layout.local(targets), precision=precision
-    )
+    local = (layout.local(inputs), layout.local(targets))
+    ours = NetworkObjective(comm, layout, network, *local, precision=precision)
     x = ours.initial_point(3)
     tree = {
         name: {"kernel": network.weights(x[:, 0], k), "bias": network.biases(x[:, 0], k)}
         for k, name in enumerate("ab")
     }
-    local = (layout.local(inputs), layout.local(targets))
     theirs = JaxNetwork(comm, perceptron, tree, local, loss, precision=precision)
     return ours, theirs, x
 
 
-@pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("loss", OURS)
-def test_jax_and_this_project_agree_on_everything(comm, loss):
+def test_jax_and_this_project_agree_on_everything(loss):
+    compare(MPI.COMM_SELF, loss)
+
+
+@pytest.mark.ranks(3)
+def test_jax_and_this_project_agree_on_ranks(comm):
+    compare(comm, "softmax")
+
+
+def compare(comm, loss):
     """Value, gradient, both products, and the Kronecker metric; on batches too."""
     ours, theirs, x = pair(comm, loss)
     np.testing.assert_allclose(theirs.initial_point(0), x)
@@ -132,8 +141,6 @@ def test_a_convolutional_network_trains_in_single_precision_without_the_global_s
     result = thalweg.minimize(objective, solver=solver, iterations=30, decrease=None)
     assert not jax.config.jax_enable_x64
     assert result.objective < 0.02
-    tree = objective.parameters(result.x)
-    assert np.shape(tree["first"]["kernel"]) == (3, 3, 2, 4)
 
 
 def test_parameters_without_a_tap_and_unknown_losses_are_refused():
@@ -151,17 +158,8 @@ def test_parameters_without_a_tap_and_unknown_losses_are_refused():
         )
 
 
-def test_double_precision_products_agree_with_differences():
-    _, theirs, x = pair(MPI.COMM_SELF, "logistic")
-    check_hessian_product(theirs, x)
-    check_gauss_newton_product(theirs, x)
-
-
-@pytest.mark.ranks(1, 2)
+@pytest.mark.ranks(2)
 def test_a_script_for_optax_changes_one_line(comm):
-    optax = pytest.importorskip("optax")
-    from thalweg_saddlefree.optax import saddle_free
-
     inputs, targets = data(60)
     layout = Layout(comm, 60)
     stream = np.random.default_rng(1)
@@ -175,7 +173,7 @@ def test_a_script_for_optax_changes_one_line(comm):
         return optax.softmax_cross_entropy(outputs, targets).mean()
 
     def trained(optimizer):
-        params, slope = start, jax.grad(loss)
+        params, slope = start, jax.jit(jax.grad(loss))
         state = optimizer.init(params)
         for _ in range(25):
             updates, state = optimizer.update(slope(params), state, params)
@@ -187,21 +185,19 @@ def test_a_script_for_optax_changes_one_line(comm):
     assert trained(ours) < 0.5 * trained(optax.adam(1e-2))
     with pytest.raises(InputError, match="give the parameters"):
         ours.update(start, ours.init(start))
+    with pytest.raises(InputError, match=r"outside jax\.jit"):
+        jax.jit(ours.update)(start, ours.init(start), start)
 
 
 def test_updates_are_pure():
-    pytest.importorskip("optax")
-    from thalweg_saddlefree.optax import saddle_free
-
+    """An old state gives the old step, whether it is kept, copied or comes out of ``jax.jit``."""
     stream = np.random.default_rng(1)
 
     def tree(hidden):
         kernels = {"a": (4, hidden), "b": (hidden, 3)}
         return {k: {"kernel": stream.standard_normal(shape)} for k, shape in kernels.items()}
 
-    def structure(state):
-        return jax.tree_util.tree_structure(state)
-
+    structure = jax.tree_util.tree_structure
     optimizer = saddle_free(perceptron, data(60), "softmax", batch=30)
     params, grads = tree(5), tree(5)
     states, copies, steps = [optimizer.init(params)], [], []
@@ -211,16 +207,16 @@ def test_updates_are_pure():
         states.append(state)
         steps.append(step)
     optimizer.init(tree(2))  # for other parameters
-    leaves = jax.tree_util.tree_leaves
+    leaves, jitted = jax.tree_util.tree_leaves, jax.jit(lambda tree: tree)
     for state, copied, step in zip(states, copies, steps, strict=False):
         assert structure(state) == structure(states[-1])
         again, _ = optimizer.update(grads, copied, params)
-        single, _ = optimizer.update(
-            grads, jax.tree_util.tree_map(jax.numpy.asarray, state), params
-        )
-        for one, other, third in zip(*map(leaves, (step, again, single)), strict=True):
-            np.testing.assert_array_equal(other, one)
-            np.testing.assert_allclose(third, one, rtol=1e-3, atol=1e-5)
+        kept, _ = optimizer.update(grads, state, params)
+        single, _ = optimizer.update(*jitted((grads, state, params)))
+        for one, *others, last in zip(*map(leaves, (step, again, kept, single)), strict=True):
+            for other in others:
+                np.testing.assert_array_equal(other, one)
+            np.testing.assert_allclose(last, one, rtol=1e-3, atol=1e-5)
         for one, other in zip(leaves(state), leaves(copied), strict=True):
             np.testing.assert_array_equal(other, one)
     # A state that was read in another process needs no ``init``.
