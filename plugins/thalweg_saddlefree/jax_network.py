@@ -55,7 +55,7 @@ def convolution(
 
 
 class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
-    """Mean loss of a JAX model over data rows.
+    """Mean loss of a JAX model over data rows, plus ``l2 / 2`` times the squared kernels.
 
     Parameters
     ----------
@@ -69,6 +69,8 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
         This rank's ``(inputs, targets)``; one-hot targets with ``"softmax"``.
     loss
         ``"squared"``, ``"logistic"`` or ``"softmax"``.
+    l2
+        Weight decay, which gradients and curvature contain.
     precision, held_out
         As for :class:`JaxObjective`; single precision by default.
 
@@ -89,16 +91,17 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
         rows: tuple[Any, Any],
         loss: str,
         *,
+        l2: float = 0.0,
         precision: str = "single",
         held_out: tuple[Any, Any] | None = None,
     ) -> None:
         if loss not in LOSSES:
             raise InputError(f"loss must be one of {', '.join(LOSSES)}, not {loss!r}")
-        self._model, self._loss = model, loss
+        self._model, self._loss, self.l2 = model, loss, float(l2)
 
         def function(tree: Any, data: tuple[Any, Any]) -> Any:
             outputs = model(tree, data[0], lambda name, inputs, z: z)
-            return self._losses(outputs, data[1]).mean()
+            return self._losses(outputs, data[1]).mean() + self.decay(tree)
 
         super().__init__(comm, function, parameters, rows, precision=precision, held_out=held_out)
         self._find_layers(parameters)
@@ -134,7 +137,7 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
 
         # One row will do: the shapes of its outputs are those of any number.
         row = self._jax.tree_util.tree_map(lambda a: np.zeros((1, *a.shape[1:])), self._rows[0])
-        with self._precisely():
+        with self.precisely():
             self._jax.eval_shape(lambda: self._model(self.unravel(self._start), row, tap))
         missing = sorted(set(self._names) ^ set(seen))
         if missing:
@@ -143,6 +146,14 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
                 "call tap(name, inputs, outputs) once for each layer"
             )
         self._tapped = {name: shape[1:] for name, shape in seen.items()}
+
+    def decay(self, tree: Any) -> Any:
+        """``l2 / 2`` times the squared kernels of a tree of parameters."""
+        return 0.5 * self.l2 * sum((layer["kernel"] ** 2).sum() for layer in tree.values())
+
+    def held_out_value(self, x: Array) -> float:
+        """Mean loss over the rows held out, without weight decay; NaN if there are none."""
+        return super().held_out_value(x) - float(self.decay(self.parameters(x)))
 
     # -- losses, row by row ----------------------------------------------------------------
 
@@ -169,7 +180,7 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
     # -- curvature -------------------------------------------------------------------------
 
     def gauss_newton_product(self, x: Array, direction: Array) -> Array:
-        """``J' (loss's Hessian) J direction``: one forward mode, one reverse mode."""
+        """``(J' (loss's Hessian) J + l2) direction``: one forward mode, one reverse mode."""
         rows = self._rows_of_curvature()
         return self._total(self._call("gauss-newton", rows, self._point(x), self._point(direction)))
 
@@ -182,7 +193,8 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
 
         z, moved = self._jax.jvp(outputs, (flat,), (along,))
         image = self._jax.jvp(slopes, (z,), (moved,))[1]
-        return self._jax.vjp(outputs, flat)[1](image)[0]
+        decay = self._jax.grad(lambda point: self.decay(self.unravel(point)))(along)
+        return self._jax.vjp(outputs, flat)[1](image)[0] + weights.sum() * decay
 
     def _rows_of_curvature(self) -> RowSet:
         layout = self.data_layout
@@ -203,7 +215,7 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
         inputs = self._jax.tree_util.tree_map(lambda leaf: leaf[chosen], self._rows[0])
         outputs = np.shape(self._rows[1])[-1]
         signs = random_signs(self.data_layout.start + chosen, outputs, draw, self.dtype)
-        with self._precisely():
+        with self.precisely():
             seen, slopes = self._sampled(self._point(x), inputs, signs)
         for layer, name in enumerate(self._names):
             a, g = np.asarray(seen[name])[:count], np.asarray(slopes[name])[:count]

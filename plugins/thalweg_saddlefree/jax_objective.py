@@ -82,7 +82,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         if precision not in ("double", "single"):
             raise InputError(f"precision must be 'double' or 'single', not {precision!r}")
         self.dtype: np.dtype[Any] = np.dtype(np.float64 if precision == "double" else np.float32)
-        with self._precisely():
+        with self.precisely():
             leaves, self._tree = jax.tree_util.tree_flatten(parameters)
             leaves = [np.asarray(leaf, dtype=self.dtype) for leaf in leaves]
             self._order = self._leaf_order(parameters)
@@ -130,7 +130,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
     def _count(self, rows: Any) -> int:
         return len(self._jax.tree_util.tree_leaves(rows)[0])
 
-    def _precisely(self) -> Any:
+    def precisely(self) -> Any:
         """The precision of this objective, for the calls inside."""
         if self.dtype != np.float64:
             return contextlib.nullcontext()
@@ -203,7 +203,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         if self._rows is not None and not local:
             return None
         data, batch = self._data(rows)
-        with self._precisely():
+        with self.precisely():
             result = (self._batched if batch else self._plain)[kind](*point, *data)
         # The mean over this rank's rows counts by their share of all.
         share = 1.0 if batch or self._rows is None else local / total
@@ -241,7 +241,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         count = self._count(self._held_out)
         local = 0.0
         if count:
-            with self._precisely():
+            with self.precisely():
                 local = count * float(self._plain["value"](self._point(x), self._held_out))
         total = float(sum_over_ranks(self.comm, float(count)))
         return float(sum_over_ranks(self.comm, local)) / total if total else float("nan")

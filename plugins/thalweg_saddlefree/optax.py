@@ -39,6 +39,7 @@ def saddle_free(
     loss: str,
     *,
     batch: int = 1000,
+    l2: float = 0.0,
     metric: KroneckerPreconditioner | None = None,
     comm: MPI.Comm = MPI.COMM_SELF,
     precision: str = "single",
@@ -57,6 +58,8 @@ def saddle_free(
         ``"squared"``, ``"logistic"`` or ``"softmax"``: the loss whose gradients are given.
     batch
         Rows of a curvature batch.
+    l2
+        Weight decay: its gradient is added to those given, its curvature to that of the loss.
     metric
         By default ``KroneckerPreconditioner()``.
     comm
@@ -85,7 +88,7 @@ def saddle_free(
     solver = SubspaceSaddleFree(preconditioner=preconditioner, curvature_share=1.0, **options)
 
     def network(params: Any) -> JaxNetwork:
-        return JaxNetwork(comm, model, params, rows, loss, precision=precision)
+        return JaxNetwork(comm, model, params, rows, loss, l2=l2, precision=precision)
 
     steps = _Steps(network, preconditioner, solver, batch, import_jax())
     return optax.GradientTransformationExtraArgs(steps.init, steps.update)
@@ -135,10 +138,13 @@ class _Steps:
             raise InputError("update computes with NumPy: call it outside jax.jit") from error
         network, x = self._prepared(params)
         self.preconditioner.restore(state.metric)
+        with network.precisely():
+            decay = self.jax.grad(network.decay)(params)
+        gradient = network.ravel(grads) + network.ravel(decay)
         schedule = BatchSchedule(network.data_layout.rows, self.batch, seed=self.solver.seed)
         epoch, number = divmod(state.steps, schedule.batches)
         inner = SubspaceState(
-            objective=network, x=x, value=float("nan"), gradient=network.ravel(grads)[:, None],
+            objective=network, x=x, value=float("nan"), gradient=gradient[:, None],
             last=np.array(state.last, dtype=float)[:, None], damping=state.damping,
             settled=state.settled, counter=state.steps, epoch=epoch, batch=number,
         )  # fmt: skip

@@ -52,13 +52,14 @@ def pair(comm, loss="softmax", rows=11, precision="double"):
     layout = Layout(comm, rows)
     network = Network([4, 5, 3], [ACTIVATIONS["tanh"]], OURS[loss])
     local = (layout.local(inputs), layout.local(targets))
-    ours = NetworkObjective(comm, layout, network, *local, precision=precision)
+    options = {"l2": 0.03, "precision": precision, "held_out": local}
+    ours = NetworkObjective(comm, layout, network, *local, **options)
     x = ours.initial_point(3)
     tree = {
         name: {"kernel": network.weights(x[:, 0], k), "bias": network.biases(x[:, 0], k)}
         for k, name in enumerate("ab")
     }
-    theirs = JaxNetwork(comm, perceptron, tree, local, loss, precision=precision)
+    theirs = JaxNetwork(comm, perceptron, tree, local, loss, **options)
     return ours, theirs, x
 
 
@@ -76,6 +77,7 @@ def compare(comm, loss):
     """Value, gradient, both products, and the Kronecker metric; on batches too."""
     ours, theirs, x = pair(comm, loss)
     np.testing.assert_allclose(theirs.initial_point(0), x)
+    assert theirs.held_out_value(x) == pytest.approx(ours.held_out_value(x), rel=1e-12)
     along = ours.layout.random_normal(1)
     layout = ours.data_layout
     batch = np.array([0, 2, 3, 7, 9, 10])
@@ -120,7 +122,7 @@ def test_a_convolution_is_jaxs_own_and_its_patches_meet_the_kernel_in_order():
     x = objective.initial_point(0)
     check_gradient(objective, x)
     check_gauss_newton_product(objective, x)
-    with objective._precisely():
+    with objective.precisely():
         rows = np.random.default_rng(1).standard_normal((3, 6, 6, 2))
         kernel = tree["first"]["kernel"]
         wanted = jax.lax.conv_general_dilated(
@@ -207,6 +209,10 @@ def test_updates_are_pure():
         states.append(state)
         steps.append(step)
     optimizer.init(tree(2))  # for other parameters
+    decayed = saddle_free(perceptron, data(60), "softmax", batch=30, l2=10.0)
+    step, _ = decayed.update(tree(5), decayed.init(params), params)
+    # Decay prevails.
+    assert all((step[name]["kernel"] * params[name]["kernel"]).sum() < 0 for name in "ab")
     leaves, jitted = jax.tree_util.tree_leaves, jax.jit(lambda tree: tree)
     for state, copied, step in zip(states, copies, steps, strict=False):
         assert structure(state) == structure(states[-1])
