@@ -1,7 +1,7 @@
 """The objective of an embedding, from a family of functions and a data set."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,7 @@ class _Embedding:
                     "leave it out, or choose another affinity"
                 )
             return given_affinities(self.dataset)
-        require_room(self.dataset, {"name": self.family.name, **asdict(options)})
+        require_room(self.dataset, {"name": self.family.name, **vars(options)})
         relocate = options.repulsive_weights != "squared-distances"
         return affinities_of(
             self.dataset, options, note=note, distances=options.density > 0.0, relocate=relocate
@@ -148,7 +148,8 @@ class _Embedding:
             )
         single = by_mesh and error > defaults.SINGLE_PRECISION_ERROR
         attraction = attractive_sum(layout, family.attraction, weights, single, places)
-        lambda_ = family.usual_lambda(layout.rows)
+        lambda_ = family.lambda_ or (1.0 if family.normalized else 100.0)
+        lambda_ *= (layout.rows - 1) / layout.rows if family.from_all_points else 1.0
         if options.repulsive_weights == "complement":
             edges = weights * affinities.total
             of_edges = attractive_sum(layout, family.repulsion, edges, places=places)

@@ -54,12 +54,6 @@ class Family:
     from_all_points: bool = False
     per_point: bool = False
 
-    def usual_lambda(self, rows: int) -> float:
-        """Weight of the repulsion of so many points where the user gives none."""
-        if self.lambda_ is not None:
-            return self.lambda_ * ((rows - 1) / rows if self.from_all_points else 1.0)
-        return 1.0 if self.normalized else 100.0
-
     @property
     def staged(self) -> bool:
         """Whether runs begin with principal components and exaggeration."""
@@ -126,7 +120,22 @@ def umap(
     InputError
         ``min_dist`` is above ``spread``.
     """
-    a, b = _umap_curve(float(min_dist), float(spread))
+    min_dist, spread = float(min_dist), float(spread)
+    # The a and b for which 1/(1 + a r^2b) is nearest to 1 below min_dist, and beyond it to
+    # exp(-(r - min_dist)/spread).
+    if min_dist > spread:
+        raise InputError(f"min_dist must be at most spread ({spread:g}), not {min_dist:g}")
+    # In units of the spread, so that the fit succeeds for any.
+    r = np.linspace(0.0, 3.0, 300)
+    close = min_dist / spread
+    wanted = np.where(r < close, 1.0, np.exp(-(r - close)))
+
+    def curve(r: np.ndarray, a: float, b: float) -> np.ndarray:
+        return np.asarray(1.0 / (1.0 + a * r ** (2.0 * b)))
+
+    (a, b), _ = scipy.optimize.curve_fit(curve, r, wanted)
+    a *= spread ** (-2.0 * b)
+    a, b = float(f"{a:.6g}"), float(f"{b:.6g}")  # so that compiled code is found again
     functions = cross_entropy_functions(a, b, OFFSET)
     return Family("umap", *functions, False, 2.5, "fuzzy", bounded=True, from_all_points=True)
 
@@ -153,23 +162,3 @@ def negative_t_sne(
     """
     functions = cross_entropy_functions(float(normalization), 1.0, 1.0)
     return Family("neg-t-sne", *functions, False, lambda_=5.0, bounded=True)
-
-
-def _umap_curve(min_dist: float, spread: float) -> tuple[float, float]:
-    """a and b for which 1/(1 + a r^2b) is nearest to 1 below min_dist, exp(-(r - min_dist)/spread).
-
-    Rounded to six digits, so that compiled code is found again.
-    """
-    if min_dist > spread:
-        raise InputError(f"min_dist must be at most spread ({spread:g}), not {min_dist:g}")
-    # In units of the spread, so that the fit succeeds for any.
-    r = np.linspace(0.0, 3.0, 300)
-    close = min_dist / spread
-    wanted = np.where(r < close, 1.0, np.exp(-(r - close)))
-
-    def curve(r: np.ndarray, a: float, b: float) -> np.ndarray:
-        return np.asarray(1.0 / (1.0 + a * r ** (2.0 * b)))
-
-    (a, b), _ = scipy.optimize.curve_fit(curve, r, wanted)
-    a *= spread ** (-2.0 * b)
-    return float(f"{a:.6g}"), float(f"{b:.6g}")

@@ -83,7 +83,7 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
 def estimate_pacmap(problem: Problem) -> list[PhaseEstimate]:
     """Loading, neighbors, random pairs, set-up and iterations of PaCMAP, which has no mesh."""
     options, n = problem.objective, problem.local_rows
-    d = _dimensions(problem)
+    d = int(options.get("dimensions") or 2)
     names = ("n_neighbors", "mid_near_ratio", "further_ratio")
     counts = PairOptions(**{name: options[name] for name in names if name in options})
     k, mid_near, further = pair_counts(problem.rows, counts)
@@ -131,10 +131,6 @@ def memory_per_rank(comm: MPI.Comm) -> float:
     ranks = node.size
     node.Free()
     return min_over_ranks(comm, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / ranks)
-
-
-def _dimensions(problem: Problem) -> int:
-    return int(problem.objective.get("dimensions") or 2)
 
 
 def _relocated(problem: Problem) -> bool:
@@ -185,7 +181,8 @@ def _laplacian(problem: Problem) -> list[PhaseEstimate]:
 
 
 def _iterations(problem: Problem, edges: float) -> PhaseEstimate:
-    n, d, ranks, rows = problem.local_rows, _dimensions(problem), problem.ranks, problem.rows
+    n, ranks, rows = problem.local_rows, problem.ranks, problem.rows
+    d = int(problem.objective.get("dimensions") or 2)
     map_bytes = 8.0 * n * d
     repulsion = problem.objective.get("repulsion", "auto")
     weighted = problem.objective.get("repulsive_weights") == "squared-distances"

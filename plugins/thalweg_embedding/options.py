@@ -62,8 +62,12 @@ class AffinityOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StartOptions:
-    """Where a map starts; the usual scales are in :mod:`~thalweg_embedding.defaults`."""
+class EmbeddingOptions(AffinityOptions, MapOptions):
+    """Options of :func:`~thalweg_embedding.embedding`.
+
+    The usual scales of a start are in :mod:`~thalweg_embedding.defaults`.  Repulsive weights count
+    where E- is no logarithm; ``"complement"`` is (1 - mu)/M for affinities mu <= 1 that sum to M.
+    """
 
     init: Annotated[
         Literal["auto", "random", "pca", "spectral"],
@@ -77,16 +81,6 @@ class StartOptions:
         float | None,
         Help("standard deviation of the start; by default chosen", unit="map units", above=0),
     ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RepulsionOptions:
-    """How strongly points repel each other, and how that is summed.
-
-    Repulsive weights count where E- is no logarithm; ``"complement"`` is (1 - mu)/M for affinities
-    mu <= 1 that sum to M.
-    """
-
     lambda_: Annotated[
         float | None,
         Help(
@@ -118,12 +112,6 @@ class RepulsionOptions:
             minimum=1,
         ),
     ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class EmbeddingOptions(RepulsionOptions, StartOptions, AffinityOptions, MapOptions):
-    """Options of :func:`~thalweg_embedding.embedding`."""
-
     density: Annotated[
         float,
         Help(

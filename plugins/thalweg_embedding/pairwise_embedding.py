@@ -115,7 +115,8 @@ class PairwiseEmbedding(
         self.places = places
         self.attraction = attraction
         self.repulsion = repulsion
-        repulsion.note = self.note
+        for part in getattr(repulsion, "parts", (repulsion,)):
+            part.note = self.note
         self.normalized = normalized
         self.constant = constant
         self.repulsion_scale = float(repulsion_scale)
@@ -330,7 +331,14 @@ class PairwiseEmbedding(
         ``refined_objective``, at lambda as it is.  Neither has the term of densities in it,
         whose correlation is ``density_correlation``.  A map that is mostly empty is noted.
         """
-        self._note_inflated(x)
+        side, dense = self.widest_side(x), self.layout.rows ** (1.0 / self.layout.columns)
+        if side > INFLATED * dense:
+            self.note(
+                f"the map is inflated: it is {side:,.0f} units wide, {side / dense:,.0f} times as "
+                "wide as if its points were a unit apart, where a lower objective tells of size "
+                "more than of neighbors; a higher perplexity, or a larger tol ([stop] decrease), "
+                "gives a smaller map"
+            )
         facts: dict[str, Any] = {}
         if self.density is not None:
             facts["density_correlation"] = self.density.total(x)
@@ -358,18 +366,6 @@ class PairwiseEmbedding(
             return {}
         measures = faithfulness(dataset, solution, self)
         return {LEGENDS[name]: rows for name, rows in measures.items()}
-
-    def _note_inflated(self, x: Array) -> None:
-        """Say where a map is so wide that its size counts for more than its neighborhoods."""
-        side = self.widest_side(x)
-        dense = self.layout.rows ** (1.0 / self.layout.columns)
-        if side > INFLATED * dense:
-            self.note(
-                f"the map is inflated: it is {side:,.0f} units wide, {side / dense:,.0f} times as "
-                "wide as if its points were a unit apart, where a lower objective tells of size "
-                "more than of neighbors; a higher perplexity, or a larger tol ([stop] decrease), "
-                "gives a smaller map"
-            )
 
     def identity(self) -> dict[str, Any]:
         """The arguments, but the start, stages and rules, and what follows from the weights."""

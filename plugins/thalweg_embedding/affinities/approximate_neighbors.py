@@ -5,8 +5,6 @@ Neighbors are found in the leaves of random projection trees (Dasgupta and Freun
 with those on other ranks, among the neighbors of neighbors (Dong, Moses and Li 2011).
 """
 
-# mypy: disable-error-code="no-untyped-def"
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -103,25 +101,18 @@ class _Places:
         rows_here = self.moved.forward(values)
         self.own = len(rows_here)
         numbers = np.arange(self.layout.start, self.layout.stop)
-        rows, ranks = _copies(self.moved.forward(near))
-        copies = RowRoutes(layout.comm, ranks, rows)
+        ranks = self.moved.forward(near)  # of each row's nearest cells
+        taken = ranks[:, :1]
+        rows, wanted = [np.arange(0)], [np.arange(0)]
+        for column in ranks[:, 1:].T:
+            new = ~(taken == column[:, None]).any(axis=1) & ((taken >= 0).sum(axis=1) <= COPIES)
+            rows.append(np.flatnonzero(new))
+            wanted.append(column[new])
+            taken = np.concatenate([taken, np.where(new, column, -1)[:, None]], axis=1)
+        copies = RowRoutes(layout.comm, np.concatenate(wanted), np.concatenate(rows))
         # Of the rows here and of the copies; the numbers are those at the new places.
         self.values = np.concatenate([rows_here, copies.deliver(rows_here)])
         self.numbers = np.concatenate([numbers, copies.deliver(numbers)])
-
-
-def _copies(ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and ranks of copies, from the ranks of each row's nearest cells."""
-    taken = ranks[:, :1]
-    rows, wanted = [], []
-    for column in ranks[:, 1:].T:
-        new = ~(taken == column[:, None]).any(axis=1) & ((taken >= 0).sum(axis=1) <= COPIES)
-        rows.append(np.flatnonzero(new))
-        wanted.append(column[new])
-        taken = np.concatenate([taken, np.where(new, column, -1)[:, None]], axis=1)
-    if not rows:
-        return np.arange(0), np.arange(0)
-    return np.concatenate(rows), np.concatenate(wanted)
 
 
 def _by_trees(places: _Places, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

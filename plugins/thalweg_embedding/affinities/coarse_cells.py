@@ -46,7 +46,13 @@ class CoarseCells:
             center = np.zeros((1, values.shape[1]), dtype=np.float32)
             return cls(comm, shift, center, np.zeros(1, dtype=np.int64))
         values = np.ldexp(values, shift) if shift else values
-        centers = _centers(layout, values, seed)
+        # K-means on a sample of the rows: a rank keeps those of the sample that it has.
+        count = min(CELLS * comm.size, layout.rows)
+        chosen = np.linspace(0, layout.rows - 1, min(SAMPLED * count, layout.rows)).astype(np.int64)
+        first = np.sort(np.random.default_rng(seed).choice(chosen, count, replace=False))
+        starts = layout.gather_some(values, first).astype(np.float32)
+        sample = values[layout.own(chosen)].astype(np.float32)
+        centers = lloyd(comm, sample, starts, 10, lambda rows, at: _nearest(rows, at, 1)[:, 0])[1]
         cell = _nearest(values, centers, 1)[:, 0]
         counts = sum_large(comm, np.bincount(cell, minlength=len(centers)).astype(float))
         return cls(comm, shift, centers, _ranks_of_cells(centers, counts, comm.size))
@@ -63,20 +69,6 @@ class CoarseCells:
         if self.comm.size == 1:
             return np.zeros((len(values), 1), dtype=np.int64)
         return np.asarray(self.ranks[_nearest(self.scaled(values), self.centers, most)])
-
-
-def _centers(layout: Layout, values: np.ndarray, seed: int) -> np.ndarray:
-    """Centers of the cells: k-means on a sample of the rows, the same on all ranks.
-
-    A rank keeps those rows of the sample that it has; the sums of the cells are reduced.
-    """
-    comm = layout.comm
-    count = min(CELLS * comm.size, layout.rows)
-    chosen = np.linspace(0, layout.rows - 1, min(SAMPLED * count, layout.rows)).astype(np.int64)
-    first = np.sort(np.random.default_rng(seed).choice(chosen, count, replace=False))
-    centers = layout.gather_some(values, first).astype(np.float32)
-    sample = values[layout.own(chosen)].astype(np.float32)
-    return lloyd(comm, sample, centers, 10, lambda rows, found: _nearest(rows, found, 1)[:, 0])[1]
 
 
 def _nearest(values: np.ndarray, centers: np.ndarray, most: int) -> np.ndarray:

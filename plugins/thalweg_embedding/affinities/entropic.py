@@ -5,8 +5,6 @@ Hinton and Roweis (2002); root finding as in Vladymyrov and Carreira-Perpinan (2
 log beta inside a bracket, each row starting from the root of the row before it.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-
 import math
 
 import numpy as np

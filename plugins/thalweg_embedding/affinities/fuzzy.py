@@ -1,7 +1,5 @@
 """UMAP's affinities: the fuzzy union of what each point finds near."""
 
-# mypy: disable-error-code="no-untyped-def"
-
 import math
 
 import numpy as np

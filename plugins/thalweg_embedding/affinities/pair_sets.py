@@ -1,7 +1,5 @@
 """The three sets of pairs of PaCMAP (Wang, Huang, Rudin and Shaposhnik 2021, section 4)."""
 
-# mypy: disable-error-code="no-untyped-def"
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal

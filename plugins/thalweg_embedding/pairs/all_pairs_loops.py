@@ -6,8 +6,6 @@ among these points: the pair of a point with itself is left out, not subtracted.
 ``pair`` is replaced by a pair function (see ``specialize``).
 """
 
-# mypy: disable-error-code="no-untyped-def"
-
 import numpy as np
 from numba import njit, prange
 

@@ -105,13 +105,8 @@ class Boxes:
         if not math.isfinite(extent):
             return None
         decomposition = decompose(self.layout, rows, center, extent)
-        reach = side_for(extent)
-        size = (
-            self.layout.rows,
-            self.layout.columns,
-            reach,
-            rounded_density(decomposition.density()),
-        )
+        reach, density = side_for(extent), rounded_density(decomposition.density())
+        size = self.layout.rows, self.layout.columns, reach, density
         split = cheapest_split(self.function, *size, self.tolerance, self._pair_cost, CUTS)
         if split is None:
             return None

@@ -1,7 +1,5 @@
 """Points sorted into square cells, so that those close to each other lie close in memory."""
 
-# mypy: disable-error-code="no-untyped-def"
-
 import math
 from dataclasses import dataclass
 
@@ -50,11 +48,6 @@ class Cells:
         points = np.zeros((d, count + PADDING), dtype=real)
         _sort(rows, center, low, 1.0 / side, along, numbers, starts, order, points)
         return cls(points, order, low, side, along, starts)
-
-    @property
-    def row_starts(self) -> np.ndarray:
-        """First point of each row of cells along the first axis, and the number of points."""
-        return self.starts[:: int(np.prod(self.along[1:]))]
 
 
 def corners(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

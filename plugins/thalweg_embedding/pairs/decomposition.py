@@ -5,8 +5,6 @@ within the near part's radius of its slab: the particle-mesh decomposition of mo
 (Hockney and Eastwood 1988, "Computer simulation using particles").
 """
 
-# mypy: disable-error-code="no-untyped-def"
-
 from __future__ import annotations
 
 import math
@@ -88,11 +86,14 @@ class SlabDecomposition(RowDecomposition):
     def __init__(self, layout: Layout, rows: np.ndarray, center: np.ndarray, extent: float) -> None:
         self._comm = comm = layout.comm
         self._grid = grid = _Grid(layout, center, extent)
-        row = grid.rows_of_cells(rows)
+        row = np.clip(grid.places(rows).astype(np.int64), 0, grid.along - 1)
         counts = np.bincount(row, minlength=grid.along)
         comm.Allreduce(MPI.IN_PLACE, counts)
-        # Integers: the same slabs on all ranks.
-        self._edges = slab_edges(counts, comm.size)
+        load = (1.0 - SHARE_OF_MESH) * np.cumsum(counts) / max(int(counts.sum()), 1)
+        load += SHARE_OF_MESH * np.arange(1, grid.along + 1) / grid.along
+        # First row of cells of each slab, and their number; integers: the same on all ranks.
+        inner = np.searchsorted(load, np.arange(1, comm.size) / comm.size) + 1
+        self._edges = np.concatenate([[0], np.minimum(inner, grid.along), [grid.along]])
         self._occupied = np.diff(np.concatenate([[0], np.cumsum(counts)])[self._edges]) > 0
         self._places = Relocation(layout, self._slabs_at(row))
         self.points = self.from_rows(rows)
@@ -125,15 +126,6 @@ class SlabDecomposition(RowDecomposition):
         return lambda block: np.concatenate([block, routes.deliver(block)])
 
 
-def slab_edges(counts: np.ndarray, slabs: int) -> np.ndarray:
-    """First row of cells of each slab, and their number; ``counts`` are the points of each row."""
-    rows = len(counts)
-    load = (1.0 - SHARE_OF_MESH) * np.cumsum(counts) / max(int(counts.sum()), 1)
-    load += SHARE_OF_MESH * np.arange(1, rows + 1) / rows
-    inner = np.searchsorted(load, np.arange(1, slabs) / slabs) + 1
-    return np.concatenate([[0], np.minimum(inner, rows), [rows]])
-
-
 class _Grid:
     """Square cells over the map, about four for each point."""
 
@@ -146,10 +138,6 @@ class _Grid:
     def places(self, points: np.ndarray) -> np.ndarray:
         """Coordinates of points along the first axis, in rows of cells from the first."""
         return np.asarray((points[:, 0] - self._center[0] - self.low) * (1.0 / self.side))
-
-    def rows_of_cells(self, points: np.ndarray) -> np.ndarray:
-        """Row of cells of each point, along the first axis."""
-        return np.clip(self.places(points).astype(np.int64), 0, self.along - 1)
 
     def pairs(self, points: np.ndarray, first: int = 0, end: int | None = None) -> float:
         """Ordered pairs of points with a cell in common; all lie in this range of rows of cells."""

@@ -7,8 +7,6 @@ of an edge is k^2 phi, phi = m/(K (m - (1 - epsilon) K)).  Epsilon and the shift
 that have yet to unfold.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-
 import math
 
 import numpy as np

@@ -55,8 +55,20 @@ class GridCurvature:
         """
         same = self._rows is not None and np.array_equal(self._rows, rows)
         if max_over_ranks(self.layout.comm, 0.0 if same else 1.0) == 1.0:
-            self._rows = rows.copy()
-            self._placed = self._place(rows)
+            self._rows, self._placed = rows.copy(), None
+            n, placed = self.layout.rows, self._boxes.place(rows)
+            if placed is None or placed.cost > EXACT_COST * n * float(n):
+                return False
+            self._box, self._decomposition = placed.box, placed.decomposition
+            self._reached = placed.reached
+            self._fields: dict[bool, Matrix] = {}
+            slopes = np.zeros_like(placed.decomposition.points)
+            self._density, total = self._boxes.total(placed, slopes)
+            if total is None:
+                return False
+            if placed.box.split.radius > 0.0:
+                self._near, self._extended = self._boxes.near_points(placed)
+            self._placed = placed
         return self._placed is not None
 
     def second_order(self, kind: SecondOrder, direction: Array) -> Array:
@@ -75,22 +87,6 @@ class GridCurvature:
         if kind.convex:
             return np.maximum(rows, 0.0)
         return rows - self._box.split.far(1)(np.zeros(1))[0]  # of a point with itself
-
-    # -- what depends on the points --------------------------------------------------------
-
-    def _place(self, rows: np.ndarray) -> Placement | None:
-        n, placed = self.layout.rows, self._boxes.place(rows)
-        if placed is None or placed.cost > EXACT_COST * n * float(n):
-            return None
-        self._box, self._decomposition = placed.box, placed.decomposition
-        self._reached = placed.reached
-        self._fields: dict[bool, Matrix] = {}
-        self._density, total = self._boxes.total(placed, np.zeros_like(placed.decomposition.points))
-        if total is None:
-            return None
-        if placed.box.split.radius > 0.0:
-            self._near, self._extended = self._boxes.near_points(placed)
-        return placed
 
     # -- convolutions ----------------------------------------------------------------------
 

@@ -103,25 +103,30 @@ class Mesh:
 
         ``cells`` has coordinates from the middle of the box.
         """
-        groups = self._groups(cells)
+        # First point of each row of cells along the first axis, and the number of points.
+        first_points = cells.starts[:: int(np.prod(cells.along[1:]))]
+        least = math.ceil((self.window.taps + 1) * self.spacing / cells.side)
+        share, starts, row = cells.order.size / MAX_GROUPS, [0], 0
+        for next_row in range(least, len(first_points) - least):
+            if next_row - row >= least and first_points[next_row] - starts[-1] >= share:
+                starts.append(int(first_points[next_row]))
+                row = next_row
+        groups = np.array([*starts, cells.order.size], dtype=np.int64)
         if not self._shared:
             return Reached(cells, groups, 0, self.used, np.arange(0))
-        rows, width = self._rows(cells), self._lines_of_row
+        rows, width = range(0), self._lines_of_row
+        if cells.order.size:  # rows of the mesh that this rank's points reach
+            scale, shift, taps = self._places()
+            along = cells.points[0, : cells.order.size]
+            low, high = float(along.min()), float(along.max())
+            # A row more on either side, since compilers round in different ways.
+            first = max(0, math.floor(low * scale + shift - 0.5 * taps) - 1)
+            last = math.ceil(high * scale + shift + 0.5 * taps) + 2
+            rows = range(first, min(self.used, last))
         lines = np.arange(rows.start * width, rows.stop * width)
         routes = RowRoutes(self.comm, self._slabs.rows.owners(lines // width))
         lines = routes.deliver(lines) - self._slabs.rows.start * width
         return Reached(cells, groups, rows.start, len(rows), lines, routes)
-
-    def _rows(self, cells: Cells) -> range:
-        """Rows of the mesh that this rank's points reach."""
-        if not cells.order.size:
-            return range(0)
-        scale, shift, taps = self._places()
-        along = cells.points[0, : cells.order.size]
-        low, high = float(along.min()), float(along.max())
-        # A row more on either side, since compilers round in different ways.
-        first = max(0, math.floor(low * scale + shift - 0.5 * taps) - 1)
-        return range(first, min(self.used, math.ceil(high * scale + shift + 0.5 * taps) + 2))
 
     def _shape(self, reached: Reached) -> list[int]:
         """Shape of the mesh rows that points reach, padded at their ends; always of three axes."""
@@ -262,19 +267,6 @@ class Mesh:
         """Mesh coordinate of a point: coordinate times the first number plus the second."""
         shift = 0.5 * self._reach / self.spacing + 0.5 * self.window.taps
         return 1.0 / self.spacing, shift, self.window.taps
-
-    def _groups(self, cells: Cells) -> np.ndarray:
-        """Starts of the groups of rows of cells, as in :class:`Reached`."""
-        rows = cells.row_starts
-        least = math.ceil((self.window.taps + 1) * self.spacing / cells.side)
-        share = cells.order.size / MAX_GROUPS
-        starts = [0]
-        row = 0
-        for next_row in range(least, len(rows) - least):
-            if next_row - row >= least and rows[next_row] - starts[-1] >= share:
-                starts.append(int(rows[next_row]))
-                row = next_row
-        return np.array([*starts, cells.order.size], dtype=np.int64)
 
 
 def _transformed(kind: str, values: np.ndarray, size: int, axis: int, workers: int) -> np.ndarray:

@@ -1,7 +1,5 @@
 """The loops over points and modes of a mesh."""
 
-# mypy: disable-error-code="no-untyped-def"
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@
 distance and the cut, its value and two derivatives.
 """
 
-# mypy: disable-error-code="no-untyped-def"
-
 from numba import njit, prange
 
 from thalweg_embedding.pairs.functions import FASTMATH, inlined

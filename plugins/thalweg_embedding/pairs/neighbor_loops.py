@@ -3,8 +3,6 @@
 ``pair`` is replaced by a pair function (see ``specialize``).
 """
 
-# mypy: disable-error-code="no-untyped-def"
-
 import numpy as np
 from numba import njit, prange
 

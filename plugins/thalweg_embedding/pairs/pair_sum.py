@@ -82,7 +82,7 @@ class CombinedPairs(PairSum):
     """
 
     def __init__(self, first: PairSum, second: PairSum, factors: tuple[float, float]) -> None:
-        self._first, self._second = first, second
+        self.parts = self._first, self._second = first, second
         self.factors = factors
         self.totals = (math.nan, math.nan)
         self.function = first.function
@@ -90,15 +90,6 @@ class CombinedPairs(PairSum):
 
     def identity(self) -> tuple[PairSum, PairSum]:
         return self._first, self._second
-
-    @property
-    def note(self):  # type: ignore[no-untyped-def, override]
-        """Called with a sentence on what a sum fell back to."""
-        return self._first.note
-
-    @note.setter
-    def note(self, note) -> None:  # type: ignore[no-untyped-def]
-        self._first.note = note
 
     def refined_total(self, rows: Array) -> float:
         first, second = self.factors

@@ -1,7 +1,5 @@
 """Loops over pairs, compiled anew for each pair function."""
 
-# mypy: disable-error-code="no-untyped-def"
-
 import functools
 from collections.abc import Callable
 from types import FunctionType

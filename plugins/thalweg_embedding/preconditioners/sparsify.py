@@ -1,7 +1,5 @@
 """The kappa largest weights of each row."""
 
-# mypy: disable-error-code="no-untyped-def"
-
 import numpy as np
 import scipy.sparse
 

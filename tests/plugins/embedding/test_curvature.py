@@ -47,11 +47,18 @@ def test_second_derivatives_are_as_exact_as_asked_for(comm, function):
                 assert np.abs(found - wanted).max() < 3 * tolerance * np.abs(wanted).max()
 
 
-def test_a_convex_part_that_is_cut_off_is_summed_over_all_pairs(comm):
+@pytest.mark.parametrize(
+    ("function", "method", "cost"),
+    [(BELL, "convex_product", grid_curvature.EXACT_COST), (STUDENT, "product", 0.0)],
+)
+def test_cut_off_convex_parts_and_too_many_modes_are_left_to_all_pairs(
+    comm, monkeypatch, function, method, cost
+):
+    monkeypatch.setattr(grid_curvature, "EXACT_COST", cost)
     layout = Layout(comm, 100, 2)
     rows, moves = layout.random_normal(0), layout.random_normal(1)
-    exact = called(AllPairs(layout, BELL), "convex_product", rows, moves)
-    found = called(GridPairs(layout, BELL, 1e-2), "convex_product", rows, moves)
+    exact = called(AllPairs(layout, function), method, rows, moves)
+    found = called(GridPairs(layout, function, 1e-2), method, rows, moves)
     np.testing.assert_array_equal(found, exact)
 
 
@@ -73,12 +80,3 @@ def test_an_objectives_hessian_is_as_exact_as_its_grid(comm, name):
     ):
         wanted, found = (getattr(objective, method)(*given) for objective in (exact, grid))
         assert exact.layout.norm(found - wanted) < 1e-3 * exact.layout.norm(wanted)
-
-
-def test_where_modes_are_too_many_all_pairs_are_taken(comm, monkeypatch):
-    monkeypatch.setattr(grid_curvature, "EXACT_COST", 0.0)
-    layout = Layout(comm, 100, 2)
-    rows, moves = layout.random_normal(0), layout.random_normal(1)
-    exact = called(AllPairs(layout, STUDENT), "product", rows, moves)
-    found = called(GridPairs(layout, STUDENT, 1e-2), "product", rows, moves)
-    np.testing.assert_array_equal(found, exact)

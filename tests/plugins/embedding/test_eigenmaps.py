@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse.linalg
-from scipy.optimize import brentq
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
-from scipy.special import entr
 from sklearn.datasets import load_digits, make_swiss_roll
 from sklearn.manifold import LocallyLinearEmbedding as Reference
 from sklearn.manifold._locally_linear import barycenter_weights
@@ -22,6 +20,7 @@ from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import Layout
 from thalweg.result import Status
 from thalweg_embedding import LaplacianEigenmaps, LocallyLinearEmbedding
+from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.eigenmaps import eigen_solver, neighbor_graph
 from thalweg_embedding.eigenmaps.eigen_solver import Eigen
 from thalweg_embedding.eigenmaps.eigenmaps_from_data import (
@@ -221,26 +220,12 @@ def test_new_rows_are_placed_by_the_formula(name, monkeypatch):
         if name == "lle":
             formula = barycenter_weights(x[None], known, near[None]) @ places
         else:
-            weights = entropic(r, 8.0) if of_perplexity else np.ones(k) / k
+            weights = entropic_rows(r[None] ** 2, 8.0)[0] if of_perplexity else np.ones(k) / k
             formula = weights @ places[:k] / gap
         shepard = ((r[-1] - r) / r) ** 2
         theta = 1.0 / (1.0 + shepard.mean())
         expected = theta * formula + (1.0 - theta) * shepard @ places / shepard.sum()
         np.testing.assert_allclose(place, expected.ravel(), rtol=1e-6)
-
-
-def entropic(distances, perplexity):
-    """Gaussian weights of this perplexity."""
-
-    def of(rate):
-        weights = np.exp(-rate * (distances**2 - distances[0] ** 2))
-        return weights / weights.sum()
-
-    def excess(rate):
-        weights = of(rate)
-        return entr(weights).sum() - np.log(perplexity)
-
-    return of(brentq(excess, 1e-6, 1e2, xtol=1e-15))
 
 
 @pytest.mark.parametrize("normalized", [True, False])
@@ -271,10 +256,3 @@ def test_the_first_of_the_largest_entries_of_a_column_is_positive(comm):
     )
     expected = columns * [-1.0, 1.0, 1.0, -1.0]
     np.testing.assert_array_equal(signed(layout, layout.local(columns)), layout.local(expected))
-
-
-def test_the_objective_is_twice_the_sum_of_the_eigenvalues():
-    rows = np.random.default_rng(0).normal(size=(60, 4))
-    for estimator in (LaplacianEigenmaps, LocallyLinearEmbedding):
-        model = estimator(n_neighbors=10).fit(rows)
-        assert model.objective_ == pytest.approx(2.0 * model.eigenvalues_.sum(), rel=1e-6)

@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -121,7 +121,18 @@ def read_idx(path: Path, options: Mapping[str, Any]) -> Source:
     packed, what, body = path.suffix == ".gz", f"'{path}'", b""
     opened: Any = gzip.open if packed else open
     with refused(PACKED, f"{what} is damaged or truncated"), opened(path, "rb") as stream:
-        dtype, shape = _idx_header(stream, path)
+        magic = stream.read(4)
+        if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _IDX_TYPES or not magic[3]:
+            raise InputError(
+                f"{what} is not an IDX file: it begins with the bytes {magic.hex(' ')}"
+            )
+        dtype, dimensions = np.dtype(_IDX_TYPES[magic[2]]), magic[3]
+        sizes = stream.read(4 * dimensions)
+        if len(sizes) < 4 * dimensions:
+            raise InputError(f"{what} is truncated within its header")
+        if dimensions > 16:
+            raise InputError(f"{what} is damaged: its header declares {dimensions} dimensions")
+        shape: tuple[int, ...] = struct.unpack(f">{dimensions}I", sizes)
         offset, promised = stream.tell(), math.prod(shape) * dtype.itemsize
         if packed:
             require_memory(2.0 * promised, what, "unpack it, so that ranks read their rows")
@@ -137,16 +148,3 @@ def read_idx(path: Path, options: Mapping[str, Any]) -> Source:
         return Source.of(np.frombuffer(body, dtype=dtype).reshape(shape), what)
     check_array(dtype, shape, what)
     return Source(shape[0], shape[1:], dtype, reader=FileRows(path, offset, dtype, shape))
-
-
-def _idx_header(stream: BinaryIO, path: Path) -> tuple[np.dtype, tuple[int, ...]]:
-    magic = stream.read(4)
-    if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _IDX_TYPES or not magic[3]:
-        raise InputError(f"'{path}' is not an IDX file: it begins with the bytes {magic.hex(' ')}")
-    dimensions = magic[3]
-    sizes = stream.read(4 * dimensions)
-    if len(sizes) < 4 * dimensions:
-        raise InputError(f"'{path}' is truncated within its header")
-    if dimensions > 16:
-        raise InputError(f"'{path}' is damaged: its header declares {dimensions} dimensions")
-    return np.dtype(_IDX_TYPES[magic[2]]), struct.unpack(f">{dimensions}I", sizes)

@@ -39,15 +39,16 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     lines, what = _lines(path), f"'{path}'"
     delimiter = options.get("delimiter") or _detected_delimiter(lines)
     lines = list(_counted(lines, delimiter))
-    fields = _split(lines[:_SAMPLE], delimiter)
+    fields = list(_fields(lines[:_SAMPLE], delimiter))
     header = options.get("header")
     if header is None:
-        header = _has_header(fields)
+        pairs = zip(*fields[:2], strict=False) if len(fields) > 1 else ()
+        header = any(_is_text(first) and not _is_text(second) for first, second in pairs)
     names = [name.strip() for name in fields[0]] if header else []
     body = lines[1:] if header else lines
     if not body:
         raise InputError(f"{what} is empty: it has a header but no rows")
-    width = len(_split(body[:1], delimiter)[0])
+    width = len(next(_fields(body[:1], delimiter)))
     if header and len(names) != width:
         raise InputError(
             f"the header of {what} has {len(names)} names, its first row {width} fields; name each "
@@ -127,23 +128,18 @@ def _fields(lines: Iterable[str], delimiter: str, strict: bool = False) -> Itera
         yield from csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
 
 
-def _split(lines: Sequence[str], delimiter: str) -> list[list[str]]:
-    return list(_fields(lines, delimiter))
-
-
 def _detected_delimiter(lines: Sequence[str]) -> str:
     best, most = "", 1
     for delimiter in (*_DELIMITERS, " "):
-        widths = {
-            len(row) for row in _split([*islice(_counted(lines, delimiter), _SAMPLE)], delimiter)
-        }
+        first = islice(_counted(lines, delimiter), _SAMPLE)
+        widths = {len(row) for row in _fields(first, delimiter)}
         if len(widths) == 1 and max(widths) > most:
             best, most = delimiter, max(widths)
     if best:
         return best
     # Lines of different length: the delimiter that is there at all, to report the line.
-    first = next(filter(_counts, lines))
-    return next((delimiter for delimiter in _DELIMITERS if delimiter in first), ",")
+    line = next(filter(_counts, lines))
+    return next((delimiter for delimiter in _DELIMITERS if delimiter in line), ",")
 
 
 def _is_text(field: str) -> bool:
@@ -152,11 +148,6 @@ def _is_text(field: str) -> bool:
     except ValueError:
         return bool(field.strip())
     return False
-
-
-def _has_header(fields: list[list[str]]) -> bool:
-    pairs = zip(*fields[:2], strict=False) if len(fields) > 1 else ()
-    return any(_is_text(first) and not _is_text(second) for first, second in pairs)
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,13 @@ def format_of(path: Path) -> FormatSpec:
             path.open("rb").close()
     except OSError as error:  # a name that is too long, or no permission
         raise InputError(f"the data '{path}' cannot be read: {error.strerror}") from error
+    if not exists and not path.parent.is_dir():
+        raise InputError(f"there is no file '{path}', nor its folder '{path.parent}'")
     if not exists:
-        raise InputError(f"there is no file '{path}'{_similar_names(path)}")
+        names = [entry.name for entry in path.parent.iterdir()]
+        near = difflib.get_close_matches(path.name, names, n=3, cutoff=0.6)
+        hint = "; did you mean " + " or ".join(map(repr, near)) + "?" if near else ""
+        raise InputError(f"there is no file '{path}'{hint}")
     if path.is_dir():
         return FOLDER
     for spec in formats():
@@ -79,14 +84,6 @@ def format_of(path: Path) -> FormatSpec:
             return spec
     listed = ", ".join(spec.name for spec in formats())
     raise InputError(f"the format of '{path}' is not recognized from its name; known are {listed}")
-
-
-def _similar_names(path: Path) -> str:
-    if not path.parent.is_dir():
-        return f", nor its folder '{path.parent}'"
-    names = [entry.name for entry in path.parent.iterdir()]
-    near = difflib.get_close_matches(path.name, names, n=3, cutoff=0.6)
-    return "; did you mean " + " or ".join(repr(name) for name in near) + "?" if near else ""
 
 
 def read_labels(

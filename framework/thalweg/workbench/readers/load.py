@@ -213,7 +213,16 @@ def _labels(
         assert full is not None
         raw = full.labels
         if raw is None and options["labels"] is not None:
-            raw = _labels_file(options, path)
+            labels = options["labels"]
+            if isinstance(labels, int):
+                raise InputError(
+                    f"labels = {labels} is a column number, but '{path.name}' is not a text table"
+                )
+            if not (options["folder"] / labels).exists():
+                raise InputError(
+                    f"labels = '{labels}' is neither a file nor a column or array of '{path.name}'"
+                )
+            raw = raw_labels(options["folder"] / labels, options["labels_key"])
         if raw is None:
             return None
         if len(raw) != full.rows:
@@ -228,20 +237,6 @@ def _labels(
     if names is None:
         return None, None
     return layout.scatter_from_root(codes, (), np.int64), names or None
-
-
-def _labels_file(options: Mapping[str, Any], path: Path) -> np.ndarray:
-    labels = options["labels"]
-    if isinstance(labels, int):
-        raise InputError(
-            f"labels = {labels} is a column number, but '{path.name}' is not a text table"
-        )
-    file: Path = options["folder"] / labels
-    if not file.exists():
-        raise InputError(
-            f"labels = '{labels}' is neither a file nor a column or array of '{path.name}'"
-        )
-    return raw_labels(file, options["labels_key"])
 
 
 def _choose_rows(

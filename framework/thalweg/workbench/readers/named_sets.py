@@ -125,7 +125,21 @@ def openml(
     """A data set of OpenML by its name, fetched once and then kept by scikit-learn."""
 
     def read() -> Table:
-        values, target = _fetch(dataset, version)
+        import sklearn.datasets
+
+        try:
+            bunch = sklearn.datasets.fetch_openml(
+                dataset, version=version or "active", as_frame=False, parser="liac-arff"
+            )
+        except (OSError, ValueError, sklearn.datasets._openml.OpenMLError) as error:
+            raise InputError(
+                f"data set '{dataset}' cannot be fetched from OpenML: {str(error) or type(error)}"
+            ) from error
+        table = bunch.data.toarray() if hasattr(bunch.data, "toarray") else bunch.data
+        try:
+            values, target = np.asarray(table, dtype=float), bunch.target
+        except (ValueError, TypeError) as error:
+            raise InputError(f"data set 'openml:{dataset}' has columns of strings") from error
         # A target that is measured, and no class, makes no labels.
         with contextlib.suppress(InputError):
             if target is not None:
@@ -133,24 +147,6 @@ def openml(
         return values, None, None
 
     return _shared_out(comm, dataset, f"openml:{dataset}", read)
-
-
-def _fetch(dataset: str, version: int | None) -> tuple[np.ndarray, np.ndarray | None]:
-    import sklearn.datasets
-
-    try:
-        bunch = sklearn.datasets.fetch_openml(
-            dataset, version=version or "active", as_frame=False, parser="liac-arff"
-        )
-    except (OSError, ValueError, sklearn.datasets._openml.OpenMLError) as error:
-        raise InputError(
-            f"data set '{dataset}' cannot be fetched from OpenML: {str(error) or type(error)}"
-        ) from error
-    values = bunch.data.toarray() if hasattr(bunch.data, "toarray") else bunch.data
-    try:
-        return np.asarray(values, dtype=float), bunch.target
-    except (ValueError, TypeError) as error:
-        raise InputError(f"data set 'openml:{dataset}' has columns of strings") from error
 
 
 #: Classes into which a curve's parameter is cut, for colors.

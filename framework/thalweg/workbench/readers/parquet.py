@@ -86,7 +86,12 @@ def read_parquet(path: Path, options: Mapping[str, Any]) -> Source:
             if names.count(name) > 1:
                 raise InputError(f"'{path}' has several columns named '{name}'; rename them")
         label = labels_column(options, names, len(names), path)
-        labels = None if label is None else _labels(file, names[label], path)
+        labels = None
+        if label is not None:
+            column = file.read(columns=[names[label]]).column(names[label])
+            if column.null_count:
+                raise InputError(f"column '{names[label]}' of '{path}' has rows without a label")
+            labels = np.asarray(column.to_pylist())
     chosen = options.get("columns")
     if chosen is None:
         numbers = [number for number in range(len(names)) if number != label]
@@ -115,10 +120,3 @@ def _type_of(field: Any, path: Path) -> tuple[int, np.dtype]:
             f"numbers; make it the labels, or choose other columns by 'columns'"
         )
     return width, pyarrow.array([], kind).to_numpy(zero_copy_only=False).dtype
-
-
-def _labels(file: Any, name: str, path: Path) -> np.ndarray:
-    column = file.read(columns=[name]).column(name)
-    if column.null_count:
-        raise InputError(f"column '{name}' of '{path}' has rows without a label")
-    return np.asarray(column.to_pylist())
