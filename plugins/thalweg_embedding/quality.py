@@ -26,6 +26,10 @@ SAMPLE, BUDGET = 2000, 5e10
 #: Clusters whose centers are compared where there are no classes, and rows they are found in.
 CLUSTERS, CLUSTERED_ROWS = 20, 5000
 
+#: Share of the ratios of distances that count in full for the intrinsic dimension: Facco et al.
+#: (2017) leave out the largest tenth, which holds outliers.
+RATIOS = 0.9
+
 
 def map_quality(
     data: Dataset | np.ndarray,
@@ -56,6 +60,8 @@ def map_quality(
         ``trustworthiness``: of Venna and Kaski (2001), within the sample;
         ``center_correlation``: Spearman's, of distances between the centers of classes, or of 20
         k-means clusters, in the data and in the map;
+        ``intrinsic_dimension``: of the data, by the two nearest neighbors (Facco, d'Errico,
+        Rodriguez and Laio 2017; MATHEMATICS.md, "Intrinsic dimension");
         ``nearest_distance``: median distance to the nearest neighbor in the map;
         ``widest_side``: of the box that holds the map.
 
@@ -82,7 +88,8 @@ def map_quality(
             raise InputError(f"{name} must be an integer of at least 1, not {number!r}")
     asked = sampled_rows(layout, sample, seed)
     count = min(neighbors, layout.rows - 1)
-    before, after = (nearest_rows(r, asked, layout, count) for r in (data.values, places))
+    before, squared = nearest_rows(data.values, asked, layout, max(count, 2))
+    before, after = before[:, :count], nearest_rows(places, asked, layout, count)[0]
     whole = layout.gather_rows(places)
     apart = whole[asked] - whole[after[:, 0]]
     return {
@@ -90,6 +97,7 @@ def map_quality(
         **({} if labels is None else {"accuracy": _accuracy(labels, asked, after)}),
         "trustworthiness": trustworthiness(data.values, places, layout, neighbors, seed),
         "center_correlation": _center_correlation(data, places, labels, seed),
+        "intrinsic_dimension": intrinsic_dimension(squared),
         "nearest_distance": float(np.median(np.linalg.norm(apart, axis=1))),
         "widest_side": bounding_box(layout, places)[1],
     }
@@ -106,9 +114,9 @@ def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.C
     Returns
     -------
     dict
-        ``neighbor_preservation``, and with labels ``nearest_neighbor_error``,
-        both between 0 and 1; empty if the solution holds labels, or its rows are not
-        those of the data, or fewer than three.
+        ``neighbor_preservation``, and with labels ``nearest_neighbor_error``, both between 0
+        and 1, and the ``intrinsic_dimension`` of data that are not all equal; empty if the
+        solution holds labels, or its rows are not those of the data, or fewer than three.
     """
     if dataset is None:
         return {}
@@ -121,11 +129,13 @@ def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.C
     affordable = int(BUDGET / max(1.0, float(layout.rows) * layout.columns))
     sample = sampled_rows(layout, min(SAMPLE, max(200, affordable)), 0)
     count = min(METRIC_NEIGHBORS, layout.rows - 1)
-    before = nearest_rows(dataset.values, sample, layout, count)
-    after = nearest_rows(solution, sample, layout, count)
+    before, squared = nearest_rows(dataset.values, sample, layout, count)
+    after, _ = nearest_rows(solution, sample, layout, count)
     measures: dict[str, Any] = {
         "neighbor_preservation": float(are_kept(before, after, layout.rows).mean())
     }
+    if math.isfinite(dimension := intrinsic_dimension(squared)):
+        measures["intrinsic_dimension"] = dimension
     labels = dataset.gather_labels()
     if labels is not None:
         measures["nearest_neighbor_error"] = float(np.mean(labels[after[:, 0]] != labels[sample]))
@@ -153,14 +163,29 @@ def trustworthiness(
     return on_root(layout.comm, measure)
 
 
-def nearest_rows(values: np.ndarray, sample: np.ndarray, layout: Layout, count: int) -> np.ndarray:
-    """Nearest other rows of the sampled rows, the nearest first.  Collective.
+def intrinsic_dimension(squared: np.ndarray) -> float:
+    """Dimension of the data near points with these squared distances to two neighbors or more.
+
+    NaN where no point has two neighbors at different distances above zero.
+    """
+    apart = squared[squared[:, 0] > 0.0]
+    logarithms = np.sort(0.5 * np.log(apart[:, 1] / apart[:, 0]))
+    full = math.ceil(RATIOS * len(logarithms))
+    total = np.minimum(logarithms, logarithms[full - 1 : full]).sum()
+    return float(full / total) if total > 0.0 else math.nan
+
+
+def nearest_rows(
+    values: np.ndarray, sample: np.ndarray, layout: Layout, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Nearest other rows of the sampled rows, and squared distances, ascending.  Collective.
 
     Global row numbers, equal on all ranks, as those in ``sample`` are; ties go to the smaller.
     """
     mine = layout.own(sample)
-    indices, _ = nearest_neighbors(layout, values, count, mine)
-    return Layout(layout.comm, len(sample), count, local_rows=len(mine)).gather_rows(indices)
+    of_sample = Layout(layout.comm, len(sample), count, local_rows=len(mine))
+    indices, squared = nearest_neighbors(layout, values, count, mine)
+    return of_sample.gather_rows(indices), of_sample.gather_rows(squared)
 
 
 def sampled_rows(layout: Layout, count: int, seed: int) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Measures of a map know a good one from a bad one, at any number of ranks."""
 
+import math
+
 import numpy as np
 import pytest
 from sklearn.manifold import trustworthiness as whole_trustworthiness
@@ -10,7 +12,7 @@ from thalweg.errors import InputError
 from thalweg.parallel import Layout
 from thalweg.workbench.readers import load_data
 from thalweg_embedding import map_quality
-from thalweg_embedding.quality import embedding_quality, trustworthiness
+from thalweg_embedding.quality import embedding_quality, intrinsic_dimension, trustworthiness
 
 
 def clusters(count=5, size=40, seed=0):
@@ -35,6 +37,20 @@ def test_the_leading_axes_keep_more_than_random_places(comm):
     assert good == pytest.approx(alone, rel=1e-12)
 
 
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("dimension", [1, 3, 5])
+def test_the_dimension_is_that_of_the_data_whatever_their_columns(comm, dimension):
+    random = np.random.default_rng(0)
+    points = random.normal(size=(3000, dimension)) @ random.normal(size=(dimension, 9)) + 1e3
+    points = np.concatenate([points, points[:30]])  # which have no ratio of distances
+    data = Dataset.from_array(points, comm=comm)
+    places = data.layout.local(points[:, :2])
+    for sample in (2000, 5000):
+        found = map_quality(data, places, sample=sample)["intrinsic_dimension"]
+        assert found == pytest.approx(dimension, rel=0.12)
+    assert math.isnan(intrinsic_dimension(np.zeros((4, 2))))
+
+
 def test_sizes_are_in_map_units_and_centers_need_no_classes():
     points, _ = clusters()
     places = points[:, :2]
@@ -47,21 +63,20 @@ def test_sizes_are_in_map_units_and_centers_need_no_classes():
     assert small["center_correlation"] > 0.5
 
 
-def test_a_map_that_is_not_finite_or_has_other_rows_is_refused():
-    points, _ = clusters()
-    for places in (points[:10, :2], np.full((200, 2), np.nan), points[:, 0]):
-        with pytest.raises(InputError, match="one row of finite numbers"):
-            map_quality(points, places)
-
-
 @pytest.mark.parametrize(
-    "wrong",
-    [{"labels": np.zeros(100)}, {"labels": np.zeros((200, 2))}, {"sample": 0}, {"neighbors": 2.5}],
-)
-def test_labels_and_numbers_that_do_not_fit_are_refused(wrong):
+    ("wrong", "words"),
+    [
+        *(({"places": places}, "one row of finite numbers")
+          for places in (np.ones((10, 2)), np.full((200, 2), np.nan), np.ones(200))),
+        *(({"labels": np.zeros(shape)}, "labels") for shape in (100, (200, 2))),
+        ({"sample": 0}, "sample"),
+        ({"neighbors": 2.5}, "neighbors"),
+    ],
+)  # fmt: skip
+def test_arguments_that_do_not_fit_are_refused(wrong, words):
     points, _ = clusters()
-    with pytest.raises(InputError, match=next(iter(wrong))):
-        map_quality(points, points[:, :2], **wrong)
+    with pytest.raises(InputError, match=words):
+        map_quality(points, **{"places": points[:, :2], **wrong})
 
 
 def made(count=60, seed=0):
@@ -106,7 +121,8 @@ def test_trustworthiness_is_the_published_one(comm):
 def test_the_metric_reports_what_has_a_meaning(comm):
     dataset = load_data({"name": "iris"}, comm)
     found = embedding_quality(dataset.values[:, :2], dataset, comm)
-    assert set(found) == {"neighbor_preservation", "nearest_neighbor_error"}
+    shares = {"neighbor_preservation", "nearest_neighbor_error"}
+    assert set(found) == {*shares, "intrinsic_dimension"}
     assert embedding_quality(np.zeros((2, 2)), dataset, comm) == {}
     assert embedding_quality(dataset.values[:, :2], None, comm) == {}
     labels = np.zeros((dataset.layout.local_rows, 1), dtype=int)
