@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         PaCMAP,
         SymmetricSNE,
     )
+    from thalweg_embedding.estimators.neighbors_transformer import NeighborsTransformer
     from thalweg_embedding.families import (
         ELASTIC_EMBEDDING,
         SYMMETRIC_SNE,
@@ -42,9 +43,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ELASTIC_EMBEDDING", "SYMMETRIC_SNE", "TSNE", "T_ELASTIC_EMBEDDING", "T_SNE", "UMAP",
     "Affinities", "ElasticEmbedding", "Family", "LaplacianEigenmaps", "LargeVis",
-    "LocallyLinearEmbedding", "NegTSNE", "PaCMAP", "PairFunction", "PairwiseEmbedding",
-    "SymmetricSNE", "affinities_of", "embedding", "faithfulness", "largevis", "map_quality",
-    "negative_t_sne", "student_sne", "umap",
+    "LocallyLinearEmbedding", "NegTSNE", "NeighborsTransformer", "PaCMAP", "PairFunction",
+    "PairwiseEmbedding", "SymmetricSNE", "affinities_of", "embedding", "faithfulness", "largevis",
+    "map_quality", "negative_t_sne", "student_sne", "umap",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -121,8 +121,7 @@ class PlacedMap:
         if options.affinity == "entropic":
             neighbors = 3.0 * max(perplexities_for(rows, options))
         k = min(rows, max(3, round(neighbors)))
-        metric = ALIASES.get(options.metric, options.metric)
-        if metric == "precomputed":
+        if options.metric == "precomputed":
             if scipy.sparse.issparse(new):
                 raise InputError("distances of new points to all fitted ones must be a dense array")
             if new.min(initial=0.0) < 0.0:
@@ -130,21 +129,7 @@ class PlacedMap:
             squared = np.asarray(new, dtype=float) ** 2
             near = np.argsort(squared, axis=1, kind="stable")[:, :k]
             return near, np.take_along_axis(squared, near, 1)
-        if metric not in ("euclidean", *ANGULAR, *OTHERS):
-            raise InputError(
-                f"new points cannot be placed by metric '{metric}'; use 'euclidean', 'cosine', "
-                f"'correlation', {', '.join(repr(other) for other in OTHERS)}, or distances"
-            )
-        known = dataset_of(self.points, self.layout)
-        if isinstance(known, SparseDataset):  # new points in the form of the known ones
-            new = scipy.sparse.csr_matrix(new)
-        elif scipy.sparse.issparse(new):
-            new = new.toarray()
-        asking = dataset_of(new, None)
-        known, asking = measured_together(metric, [known, asking], known.layout.comm)
-        measure = "euclidean" if metric in ANGULAR else metric
-        indices, squared = nearest_among(known, asking, k, False, measure)
-        return indices, squared_distances_of(squared, metric)
+        return nearest_known(self.points, self.layout, new, k, options.metric)
 
     def points_at(self, places: np.ndarray) -> np.ndarray:
         """Points that belong at this rank's places of the map, shape (M, features).  Collective.
@@ -225,6 +210,30 @@ def interpolation(squared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     weights = (ratios * (1.0 - r)) ** 2
     total = r[:, 0] ** 2 + weights.mean(axis=1)
     return r[:, 0] ** 2 / total, weights / (weights.shape[1] * total[:, None])
+
+
+def nearest_known(
+    points: Any, layout: Layout | None, new: Any, k: int, metric: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Nearest known points of this rank's new ones in ascending order, and squared distances.
+
+    Collective; ``points`` and ``layout`` are those of :class:`PlacedMap`.
+    """
+    metric = ALIASES.get(metric, metric)
+    if metric not in ("euclidean", *ANGULAR, *OTHERS):
+        raise InputError(
+            f"new points cannot be placed by metric '{metric}'; use 'euclidean', 'cosine', "
+            f"'correlation', {', '.join(repr(other) for other in OTHERS)}, or distances"
+        )
+    known = dataset_of(points, layout)
+    if isinstance(known, SparseDataset):  # new points in the form of the known ones
+        new = scipy.sparse.csr_matrix(new)
+    elif scipy.sparse.issparse(new):
+        new = new.toarray()
+    known, asking = measured_together(metric, [known, dataset_of(new, None)], known.layout.comm)
+    measure = "euclidean" if metric in ANGULAR else metric
+    indices, squared = nearest_among(known, asking, k, False, measure)
+    return indices, squared_distances_of(squared, metric)
 
 
 def dataset_of(rows: Any, layout: Layout | None) -> Dataset:

@@ -156,8 +156,9 @@ def perplexities_for(rows: int, options: AffinityOptions) -> list[float]:
 
 def _is_dense(rows: int, options: AffinityOptions) -> bool:
     """Whether all pairs have an affinity."""
-    few = options.graph == "dense" or (options.graph == "auto" and rows <= DENSE_LIMIT)
-    return few and options.affinity == "entropic"
+    few = rows <= DENSE_LIMIT and isinstance(options.neighbor_search, str)
+    dense = options.graph == "dense" or (options.graph == "auto" and few)
+    return dense and options.affinity == "entropic"
 
 
 def neighbor_count(rows: int, options: AffinityOptions) -> int:

@@ -16,10 +16,18 @@ from scipy.spatial.distance import cdist
 from thalweg.data import Dataset, check_magnitude
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError, suggestion
-from thalweg.parallel import MPI, Layout, Ring, max_over_ranks, raise_on_all_ranks, sum_over_ranks
+from thalweg.parallel import (
+    MPI,
+    Layout,
+    Ring,
+    max_over_ranks,
+    on_root,
+    raise_on_all_ranks,
+    sum_over_ranks,
+)
 from thalweg_embedding.affinities.approximate_neighbors import approximate_neighbors
 from thalweg_embedding.affinities.coarse_cells import CoarseCells
-from thalweg_embedding.affinities.other_metrics import METRICS, neighbors_by_descent
+from thalweg_embedding.affinities.other_metrics import METRICS, descent
 
 #: Metrics that become Euclidean ones of rows scaled to length 1; True where they are centered.
 ANGULAR = {"cosine": False, "correlation": True}
@@ -68,7 +76,7 @@ def nearest_by(
     dataset: Dataset,
     k: int,
     metric: str = "euclidean",
-    search: str = "exact",
+    search: Any = "exact",
     note: Callable[[str], None] = lambda sentence: None,
     seed: int = 0,
     cells: CoarseCells | None = None,
@@ -80,8 +88,8 @@ def nearest_by(
     matrix, or a sparse one that holds those to the nearest neighbors, as scikit-learn's
     ``kneighbors_graph``; where it has fewer, k is as many as all rows have.  An approximate search
     among sparse rows needs pynndescent, and is one rank's work; ``note`` is called with a sentence
-    that tells how many of the neighbors one found.  ``cells``: those by which the rows lie on their
-    ranks, if they do.
+    that tells how many of the neighbors one found.  ``search`` may also be a transformer, which
+    rank 0 gives all rows.  ``cells``: those by which the rows lie on their ranks, if they do.
     """
     known = sorted({"precomputed", *ANGULAR, *ALIASES, *OTHERS, *METRICS})
     if metric not in known:
@@ -89,6 +97,8 @@ def nearest_by(
     metric = ALIASES.get(metric, metric)
     if metric == "precomputed":
         return _precomputed(dataset, k)
+    if not isinstance(search, str):
+        return _by_transformer(dataset, k, metric, search)
     if not measured_by_coordinates(metric):
         if isinstance(dataset, SparseDataset):
             raise InputError(
@@ -96,10 +106,10 @@ def nearest_by(
             )
         if search == "exact" and metric in OTHERS:
             return nearest_among(dataset, dataset, k, True, metric)
-        return neighbors_by_descent(dataset, k, metric, seed)
+        return _by_transformer(dataset, k, metric, descent(metric, seed))
     dataset = measured_rows(dataset, metric, note)
     if search == "approximate" and isinstance(dataset, SparseDataset):
-        return neighbors_by_descent(dataset, k, metric, seed)
+        return _by_transformer(dataset, k, metric, descent(metric, seed))
     if isinstance(dataset, SparseDataset):
         indices, squared = nearest_among(dataset, dataset, k, True)
     elif search == "approximate":
@@ -112,6 +122,43 @@ def nearest_by(
     else:
         indices, squared = nearest_neighbors(dataset.layout, dataset.values, k)
     return indices, squared_distances_of(squared, metric)
+
+
+def _by_transformer(
+    dataset: Dataset, k: int, metric: str, search: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Neighbors and squared distances in the graph that a transformer makes of all rows."""
+    if not hasattr(search, "fit_transform"):
+        raise InputError(
+            "neighbor_search must be 'exact', 'approximate' or a transformer, whose fit_transform "
+            f"gives a sparse graph of neighbors, not {search!r}"
+        )
+    theirs, layout = getattr(search, "metric", metric), dataset.layout
+    if ALIASES.get(theirs, theirs) != metric:
+        raise InputError(
+            f"neighbor_search has metric {theirs!r}, and the map '{metric}'; give both the same"
+        )
+    parameters = search.get_params(deep=False) if hasattr(search, "get_params") else {}
+    if "n_neighbors" in parameters:
+        search = type(search)(**{**parameters, "n_neighbors": k})
+    if isinstance(dataset, SparseDataset):
+        whole = scipy.sparse.vstack(layout.comm.allgather(dataset.sparse), "csr")
+    else:
+        whole = layout.gather_rows(dataset.values)
+
+    def graph() -> scipy.sparse.csr_matrix:
+        found = scipy.sparse.csr_matrix(search.fit_transform(whole), dtype=float)
+        whole_rows = found.shape == (layout.rows, layout.rows)
+        if not whole_rows or found.indices.min() < 0 or not np.isfinite(found.data).all():
+            raise InputError(
+                f"neighbor_search must give the finite distances of {k} neighbors of each of "
+                f"{layout.rows} rows; use another search or metric, or fewer neighbors"
+            )
+        return found
+
+    own = on_root(layout.comm, graph)[layout.start : layout.stop]
+    square = layout.with_columns(layout.rows)
+    return _precomputed(SparseDataset(dataset.values, square, sparse=own), k)
 
 
 def squared_distances_of(squared: np.ndarray, metric: str) -> np.ndarray:
@@ -325,11 +372,9 @@ def _check_symmetric(dataset: Dataset) -> None:
         )
     differences = np.zeros(layout.local_rows)
     for start, block in _blocks(dataset):
-        for first, part in _parts(dataset, block.shape[0]):
-            rows = slice(first, first + len(part))
-            back = block[:, layout.start + first : layout.start + first + len(part)].T
-            apart = np.abs(np.subtract(part[:, start : start + len(block)], back, dtype=float))
-            np.maximum(differences[rows], apart.max(axis=1, initial=0.0), out=differences[rows])
+        back = block[:, layout.start : layout.stop].T
+        apart = np.abs(np.subtract(values[:, start : start + len(block)], back, dtype=float))
+        differences = np.maximum(differences, apart.max(axis=1, initial=0.0))
     differences = layout.gather_rows(differences)
     row = int(differences.argmax())
     if differences[row] > limit:

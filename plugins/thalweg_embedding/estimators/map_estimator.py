@@ -15,7 +15,6 @@ from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
 from thalweg.parallel import (
     MPI,
-    Layout,
     collective_call,
     job_threads,
     raise_on_all_ranks,
@@ -43,6 +42,10 @@ class MapEstimator(MapTransformer):
     ----------
     n_components
         Dimensions of the map.
+    neighbor_search
+        ``"exact"``, ``"approximate"``, or a transformer whose ``fit_transform`` gives the sparse
+        graph of distances to neighbors, as scikit-learn's ``KNeighborsTransformer``: rank 0 gives
+        it all rows, and where it has a parameter ``n_neighbors``, as many as are needed.
     init
         ``"random"``, ``"pca"``, ``"spectral"``, an array (n_samples, n_components), or ``"auto"``:
         principal components, but random for the elastic embedding.
@@ -122,7 +125,7 @@ class MapEstimator(MapTransformer):
     n_components: int = 2
     _: KW_ONLY
     metric: str = "euclidean"
-    neighbor_search: str = "exact"
+    neighbor_search: Any = "exact"
     init: Any = "auto"
     max_iter: int = 500
     tol: float = 1e-2
@@ -139,8 +142,8 @@ class MapEstimator(MapTransformer):
     def _checked(self) -> dict[str, Any]:
         """Options of the objective, checked as those of a configuration file are."""
         options = declared_options(type(self)._build)
-        if not isinstance(self.init, str):
-            options = tuple(option for option in options if option.name != "init")
+        objects = [n for n in ("init", "neighbor_search") if not isinstance(getattr(self, n), str)]
+        options = tuple(option for option in options if option.name not in objects)
         checked = check_parameters(self, options, {"n_components": "dimensions"})
         names = {"max_iter": "iterations", "tol": "decrease", "n_iter_without_progress": "window"}
         check_parameters(self, STOP_OPTIONS, names)
@@ -280,25 +283,26 @@ class MapEstimator(MapTransformer):
             dataset = self._dataset(X)
             start = None
             if not isinstance(self.init, str) and "start" not in fixed:
-                start = self._start(dataset.layout)
+                try:
+                    start = np.asarray(self.init, dtype=float)
+                except (TypeError, ValueError) as error:
+                    raise InputError(
+                        "init must be a string or an array of numbers, and cannot be read as one: "
+                        f"{error}"
+                    ) from error
+                shape = (dataset.layout.local_rows, self.n_components)
+                if start.shape != shape or not np.isfinite(start).all():
+                    raise InputError(
+                        f"init must be finite and of shape {shape}; it has {start.shape}"
+                    )
             parameters = self._checked()
         refuse_differing(comm_of(X), "the parameters", parameters, start is None)
         if start is not None and bounding_box(dataset.layout, start)[1] == 0.0:
             raise InputError("init puts all points at one place, where no force acts")
+        if not isinstance(self.neighbor_search, str):
+            parameters["neighbor_search"] = self.neighbor_search
         options = {"start": start, **parameters, **fixed}
         return dataset, type(self)._build(dataset, dataset.comm, **options)
-
-    def _start(self, layout: Layout) -> np.ndarray:
-        try:
-            start = np.asarray(self.init, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"init must be a string or an array of numbers, and cannot be read as one: {error}"
-            ) from error
-        shape = (layout.local_rows, self.n_components)
-        if start.shape != shape or not np.isfinite(start).all():
-            raise InputError(f"init must be finite and of shape {shape}; it has {start.shape}")
-        return start
 
     def _keep(self, result: thalweg.Result, dataset: Dataset, objective: PairwiseEmbedding) -> None:
         rows = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values

@@ -1,5 +1,6 @@
 """Affinities and new points in any metric, of dense, sparse and precomputed rows."""
 
+import pickle
 import sys
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
@@ -9,14 +10,14 @@ import numpy as np
 import pytest
 import scipy.sparse
 from scipy.spatial.distance import cdist
+from sklearn.base import BaseEstimator
 from sklearn.datasets import load_digits
-from sklearn.neighbors import kneighbors_graph
+from sklearn.neighbors import KNeighborsTransformer, kneighbors_graph
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.numerics import principal_components
-from thalweg_embedding import TSNE
-from thalweg_embedding.affinities import distances
+from thalweg_embedding import TSNE, NeighborsTransformer
 from thalweg_embedding.affinities.affinities_from_data import affinities_of
 from thalweg_embedding.affinities.distances import SparseDataset, nearest_by
 
@@ -62,54 +63,80 @@ def test_sparse_rows_have_the_neighbors_of_dense_ones(comm, metric):
     )
 
 
-@pytest.fixture
-def descent(monkeypatch):
-    """The names of pynndescent that are used, since importing it compiles for long."""
+class Descent(BaseEstimator):
+    """pynndescent's transformer, importing which compiles for long."""
+
+    def __init__(self, n_neighbors=30, metric="hellinger", random_state=None, lost=0):
+        self.n_neighbors, self.metric, self.random_state = n_neighbors, metric, random_state
+        self.lost = lost
+
+    def fit_transform(self, rows):
+        root = np.sqrt(rows / rows.sum(axis=1, keepdims=True))
+        graph = kneighbors_graph(root, self.n_neighbors, mode="distance").astype(np.float32)
+        graph.indices[: self.lost] = -1  # as it marks neighbors that it did not find
+        return graph
+
+
+@pytest.mark.ranks(1, 3)
+def test_a_transformer_finds_the_neighbors(comm, monkeypatch):
     library = ModuleType("pynndescent")
     library.__spec__ = ModuleSpec("pynndescent", None)
-    library.NNDescent = None
+    library.PyNNDescentTransformer = Descent
     monkeypatch.setitem(sys.modules, "pynndescent", library)
-    return library
-
-
-def test_other_metrics_come_from_pynndescent(descent):
-    """What it is asked, and made of its answer, is ours."""
-
-    class Search:
-        def __init__(self, rows, n_neighbors, random_state, metric):
-            assert metric == "hellinger"
-            root = np.sqrt(rows / rows.sum(axis=1, keepdims=True))
-            distances = cdist(root, root)
-            order = np.argsort(distances, axis=1)[:, :n_neighbors]
-            self.neighbor_graph = order, np.take_along_axis(distances, order, 1)
-
-    descent.NNDescent = Search
     positive = np.abs(POINTS) + 1.0
     root = np.sqrt(positive / positive.sum(axis=1, keepdims=True))
-    indices, squared = nearest_by(Dataset.from_array(positive), 5, "hellinger")
-    assert (indices != np.arange(len(POINTS))[:, None]).all()
-    np.testing.assert_allclose(squared, brute_force(root, "euclidean", 5)[1], rtol=1e-3)
+    own = KNeighborsTransformer(metric="cosine")
+    sparse = SparseDataset.of(scipy.sparse.csr_matrix(positive), comm)
+    dense = Dataset.from_array(positive, comm=comm)
+    for data, metric, search, rows, distance in (
+        (dense, "hellinger", "exact", root, "euclidean"),  # which pynndescent alone knows
+        (dense, "hellinger", Descent(), root, "euclidean"),
+        (dense, "cosine", own, positive, "cosine"),
+        (sparse, "cosine", own, positive, "cosine"),
+    ):
+        found = nearest_by(data, 5, metric, search)
+        indices, squared = map(data.layout.gather_rows, found)
+        assert (indices != np.arange(len(POINTS))[:, None]).all()
+        expected = brute_force(rows, distance, 5)[1]
+        np.testing.assert_allclose(squared, expected, rtol=1e-3, atol=1e-12)
+    for search, words in (
+        (Descent(lost=1), "finite distances of 5 neighbors of each of 120 rows"),
+        (own, "has metric 'cosine', and the map 'hellinger'; give both the same"),
+        (3, "'exact', 'approximate' or a transformer, .* not 3"),
+    ):
+        with pytest.raises(InputError, match=words):
+            nearest_by(dense, 5, "hellinger", search)
 
-    class FindsTooFew(Search):
-        def __init__(self, *arguments, **options):
-            super().__init__(*arguments, **options)
-            self.neighbor_graph[0][3, -1] = -1
 
-    descent.NNDescent = FindsTooFew
-    with pytest.raises(InputError, match="fewer than 5 neighbors of some rows"):
-        nearest_by(Dataset.from_array(positive), 5, "hellinger")
+@pytest.mark.parametrize("mode", ["distance", "connectivity"])
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_matrix, np.float32])
+def test_our_search_is_a_transformer_of_scikit_learn(form, mode):
+    rows = form(np.random.default_rng(0).normal(size=(90, 5)))
+    kinds = KNeighborsTransformer, NeighborsTransformer
+    theirs, ours = (kind(n_neighbors=7, mode=mode) for kind in kinds)
+    for method in ("fit_transform", "transform"):
+        graph, wanted = (getattr(model, method)(rows) for model in (ours, theirs))
+        np.testing.assert_array_equal(graph.indices, wanted.indices)
+        np.testing.assert_allclose(graph.data, wanted.data, atol=1e-6)
+    for wrong in ({"neighbor_search": "approx"}, {"neighbor_search": "exact", "n_neighbors": 91}):
+        with pytest.raises(InputError, match="and n_neighbors less than the 90 fitted rows"):
+            ours.set_params(**wrong).fit_transform(rows)
 
 
-@pytest.mark.parametrize("metric", ["precomputed", "neighbors"])
+@pytest.mark.parametrize("metric", ["precomputed", "neighbors", "transformer"])
 def test_precomputed_distances_give_the_map_of_the_points(metric):
     chosen = {"perplexity": 8.0, "init": "random", "random_state": 0, "max_iter": 15}
-    graph = "sparse" if metric == "neighbors" else "auto"
+    graph = "auto" if metric == "precomputed" else "sparse"
     reference = TSNE(graph=graph, **chosen).fit(POINTS)
     expected = reference.embedding_
     distances = cdist(POINTS, POINTS)
     if metric == "neighbors":
         distances = kneighbors_graph(POINTS, 24, mode="distance")
-    found = TSNE(metric="precomputed", graph=graph, **chosen).fit(distances)
+    found = TSNE(metric="precomputed", graph=graph, **chosen)
+    if metric == "transformer":
+        distances = POINTS
+        found.set_params(metric="euclidean", neighbor_search=KNeighborsTransformer(), graph="auto")
+    found = pickle.loads(pickle.dumps(found.fit(distances)))
     np.testing.assert_allclose(found.embedding_, expected, atol=1e-4 * np.abs(expected).max())
     if metric == "precomputed":
         new = POINTS[:9] + np.random.default_rng(0).normal(size=(9, 64))
@@ -172,9 +199,7 @@ def test_rows_without_a_direction_are_orthogonal_to_all_others(comm, metric, spa
         (POINTS[:20], "euclidan", "unknown metric 'euclidan'; did you mean 'euclidean'"),
     ],
 )
-@pytest.mark.parametrize("block", [2**22, 30])
-def test_what_a_metric_cannot_have_is_told(comm, monkeypatch, rows, metric, words, block):
-    monkeypatch.setattr(distances, "BLOCK", block)  # of a few rows, too
+def test_what_a_metric_cannot_have_is_told(comm, monkeypatch, rows, metric, words):
     monkeypatch.setitem(sys.modules, "pynndescent", None)  # a wrong name needs no import
     with pytest.raises(InputError, match=words):
         nearest_by(Dataset.from_array(rows, comm=comm), 4, metric)
