@@ -156,7 +156,8 @@ class _Embedding:
             repulsion, lambda_ = CombinedPairs(repulsion, of_edges, (1.0, -1.0)), 1.0
         values = weights.data if scipy.sparse.issparse(weights) else weights
         entropy = float(scipy.special.entr(values).sum())  # with 0 log 0 = 0
-        stages = family.stages(layout.rows, options.exaggeration, densities is not None)
+        exaggeration = options.exaggeration or options.early_exaggeration
+        stages = family.stages(layout.rows, exaggeration, densities is not None)
         return PairwiseEmbedding(
             layout,
             weights,

@@ -105,10 +105,13 @@ class EmbeddingOptions(AffinityOptions, MapOptions):
         Help("error of a force by the grid, relative to the strongest", minimum=1e-9, maximum=0.1),
     ] = 1e-2
     exaggeration: Annotated[
+        float | None, Help("an older name of early_exaggeration, which goes first", minimum=1)
+    ] = None
+    early_exaggeration: Annotated[
         float | None,
         Help(
-            "early exaggeration: the run begins with lambda divided by this; by default 12 for "
-            "1,000 points or more, else 1, which is none",
+            "the run begins with lambda divided by this; by default 12 for 1,000 points or more, "
+            "else 1, which is none",
             minimum=1,
         ),
     ] = None

@@ -26,8 +26,7 @@ SAMPLE, BUDGET = 2000, 5e10
 #: Clusters whose centers are compared where there are no classes, and rows they are found in.
 CLUSTERS, CLUSTERED_ROWS = 20, 5000
 
-#: Share of the ratios of distances that count in full for the intrinsic dimension: Facco et al.
-#: (2017) leave out the largest tenth, which holds outliers.
+#: Share of ratios of distances that count in full: the source leaves out the largest tenth.
 RATIOS = 0.9
 
 

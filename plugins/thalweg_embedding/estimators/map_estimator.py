@@ -111,13 +111,12 @@ class MapEstimator(MapTransformer):
     #: What serves here in place of parameters of other programs.
     _other_names: ClassVar[Mapping[str, str]] = {
         "learning_rate": "a line search finds the length of each step",
-        "early_exaggeration": "use exaggeration, by which the repulsion is divided at first",
         "n_iter": "use max_iter",
         "n_epochs": "use max_iter",
         **dict.fromkeys(("theta", "angle"), "all pairs repel, to an error that follows the run"),
         "method": "use graph for the affinities, solver for the minimization",
         "negative_sample_rate": "all pairs repel; use lambda_, half of that rate",
-        "n_iter_early_exag": "stages end by themselves; use exaggeration for their beginning",
+        "n_iter_early_exag": "stages end by themselves; use early_exaggeration for their beginning",
         "initialization": "use init",
         "dof": "use degrees_of_freedom=2 * dof - 1",
     }
@@ -299,9 +298,8 @@ class MapEstimator(MapTransformer):
         refuse_differing(comm_of(X), "the parameters", parameters, start is None)
         if start is not None and bounding_box(dataset.layout, start)[1] == 0.0:
             raise InputError("init puts all points at one place, where no force acts")
-        if not isinstance(self.neighbor_search, str):
-            parameters["neighbor_search"] = self.neighbor_search
         options = {"start": start, **parameters, **fixed}
+        options.setdefault("neighbor_search", self.neighbor_search)  # an object is no option
         return dataset, type(self)._build(dataset, dataset.comm, **options)
 
     def _keep(self, result: thalweg.Result, dataset: Dataset, objective: PairwiseEmbedding) -> None:

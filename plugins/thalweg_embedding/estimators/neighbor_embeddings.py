@@ -33,6 +33,7 @@ class PairwiseEstimator(MapEstimator):
     n_neighbors: int = 15
     graph: str = "auto"
     density: float = 0.0
+    early_exaggeration: float | None = None
     exaggeration: float | None = None
     lambda_: float | None = None
 
