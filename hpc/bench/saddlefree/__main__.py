@@ -1,8 +1,8 @@
 """Benchmark of the saddle-free family; ``scripts/bench saddlefree`` calls it.
 
 Parts: products per direction, the note's differential equation counted by size and in
-training, escape from saddles, networks that stall on plateaus, training of networks, and the
-rates of products and of two ranks.  Results go to
+training, escape from saddles, networks that stall on plateaus, training of networks judged by
+rows held out and by training error, and the rates of products and of two ranks.  Results go to
 ``hpc/results`` as JSON, Markdown and PNG as soon as a part, or a method of a network, is
 done; parts that are not run keep what an earlier call found.
 """
@@ -24,11 +24,13 @@ from hpc.bench.saddlefree.plateaus import NETWORKS, measure_plateaus
 from hpc.bench.saddlefree.rates import measure_rates
 from hpc.bench.saddlefree.report import write_report
 from hpc.bench.saddlefree.training import METHODS, PROBLEMS, measure_training
+from hpc.bench.saddlefree.validation import METHODS as JUDGED
+from hpc.bench.saddlefree.validation import SETTINGS, measure_validation
 from hpc.machine import describe_machine
 from threadpoolctl import threadpool_info, threadpool_limits
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
-PARTS = ("directions", "equation", "escape", "plateaus", "rates", "training")
+PARTS = ("directions", "equation", "escape", "plateaus", "rates", "training", "validation")
 
 
 def blas_pools() -> list[dict[str, Any]]:
@@ -49,13 +51,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--problem",
         action="append",
-        choices=(*PROBLEMS, *NETWORKS),
+        choices=sorted({*PROBLEMS, *SETTINGS, *NETWORKS}),
         help="only this network of training or of the plateaus (default: all)",
     )
     parser.add_argument(
         "--method",
         action="append",
-        choices=sorted({*METHODS, *SOLVERS}),
+        choices=sorted({*METHODS, *SOLVERS, *JUDGED}),
         help="only this method of training or of the plateaus",
     )
     parser.add_argument(
@@ -125,6 +127,15 @@ def main(argv: list[str]) -> int:
                     save()
         elif part == "rates":
             found[part] = measure_rates(rows=2048 if options.quick else 8192)
+        elif part == "validation":
+            record = found.setdefault(part, {})
+            judged = [m for m in JUDGED if m in (options.method or JUDGED)]
+            for problem in [p for p in SETTINGS if p in (options.problem or SETTINGS)]:
+                seconds = 1.0 if options.quick else options.seconds
+                for _ in measure_validation(
+                    record, problem, options.data, seconds, judged, options.seeds
+                ):
+                    save()
         else:
             rows = options.rows or (1400 if options.quick else 10000)
             problems = [p for p in PROBLEMS if p in (options.problem or PROBLEMS)]

@@ -12,7 +12,10 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from hpc.bench.saddlefree.plateaus import NETWORKS, seconds_to_goal
+from hpc.bench.saddlefree.tables import save as _save
+from hpc.bench.saddlefree.tables import spread
 from hpc.bench.saddlefree.training import DIVERGED, words
+from hpc.bench.saddlefree.validation_report import write_validation
 
 from thalweg.workbench.report import format_table
 
@@ -27,6 +30,7 @@ def write_report(found: dict[str, Any], stem: Path) -> None:
         ("equation", _equation),
         ("escape", _escape),
         ("plateaus", _plateaus),
+        ("validation", write_validation),
         ("training", _training),
         ("rates", _rates),
     ):
@@ -36,13 +40,6 @@ def write_report(found: dict[str, Any], stem: Path) -> None:
         text += ["## Note", "", found["note"], ""]
     text += ["## Machine", "", "```", json.dumps(found["machine"], indent=1), "```", ""]
     stem.with_suffix(".md").write_text("\n".join(text), encoding="utf-8")
-
-
-def _save(figure: Any, stem: Path, part: str) -> str:
-    file = stem.with_name(f"{stem.name}-{part}.png")
-    figure.savefig(file, dpi=130, bbox_inches="tight")
-    plt.close(figure)
-    return f"![{part}]({file.name})"
 
 
 def _directions(rows: list[dict[str, Any]], stem: Path) -> list[str]:
@@ -242,7 +239,7 @@ def _plateaus(found: dict[str, Any], stem: Path) -> list[str]:
 
 
 def _training(found: dict[str, Any], stem: Path) -> list[str]:
-    text = ["## Training networks", ""]
+    text = ["## Training networks, by training error", ""]
     for problem, result in found.items():
         text += _network(problem, result, stem)
     return text
@@ -317,15 +314,6 @@ def reached(curve: list[list[float]], limit: float) -> float | None:
         return None
     before = [point for point in curve if point[0] <= 1.05 * limit]
     return before[-1][3] if before else None
-
-
-def spread(values: list[float | None], unknown: str = "-") -> str:
-    """Mean and range of what several seeds gave."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return unknown
-    mean = f"{sum(known) / len(known):.3g}"
-    return mean if len(known) == 1 else f"{mean} ({min(known):.3g} to {max(known):.3g})"
 
 
 def _rates(found: dict[str, Any], stem: Path) -> list[str]:

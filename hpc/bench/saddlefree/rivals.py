@@ -115,7 +115,8 @@ class Rival:
     settings
         ``rate``: the learning rate rises to it over 5 % of the time and falls to zero by a
         cosine at its end. Or ``damping``: the first one. ``batch``: data rows
-        of an update.
+        of an update. ``decay``: weight decay, by default none; decoupled from the
+        gradient, as each of these methods has it, but for kfac-jax a term of the loss.
     seed
         Of the order of the rows.
     constant
@@ -197,10 +198,11 @@ class Rival:
         import optax.contrib
 
         rate, loss = self.settings["rate"], loss_of(network)
+        decay = self.settings.get("decay", 0.0)
         if self.name == "adam":
-            rule = optax.adam(rate)
+            rule = optax.adamw(rate, weight_decay=decay)
         elif self.name == "muon":
-            rule = optax.contrib.muon(rate)
+            rule = optax.contrib.muon(rate, weight_decay=decay)
         else:
             rule = optax.inject_hyperparams(
                 lambda momentum: optax.sgd(rate, momentum=momentum, nesterov=True)
@@ -222,9 +224,15 @@ class Rival:
         import jax
         import kfac_jax
 
+        decay, mean = self.settings.get("decay", 0.0), loss_of(network, registered=True)
+
+        def loss(tree: Any, rows: Any) -> Any:
+            squares = sum((weights**2).sum() for weights, _ in tree) if decay else 0.0
+            return mean(tree, rows) + 0.5 * decay * squares
+
         optimizer = kfac_jax.Optimizer(
-            jax.value_and_grad(loss_of(network, registered=True)),
-            l2_reg=0.0,
+            jax.value_and_grad(loss),
+            l2_reg=decay,
             use_adaptive_learning_rate=True,
             use_adaptive_momentum=True,
             use_adaptive_damping=True,

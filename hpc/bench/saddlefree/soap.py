@@ -45,7 +45,7 @@ class Soap(Rival):
             tree,
             lr=rate,
             betas=(0.95, 0.95),
-            weight_decay=0.0,
+            weight_decay=self.settings.get("decay", 0.0),
             precondition_frequency=RENEWED,
             merge_dims=False,
         )

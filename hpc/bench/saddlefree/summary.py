@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpc.bench.saddlefree.validation_report import is_ours, lowest
+
 #: Of how many rivals the figures are shown, the best first.
 SHOWN = 3
 
@@ -21,7 +23,22 @@ def rows(records: dict[str, Any]) -> list[tuple[str, str, str]]:
         f"{products['lanczos']:,}",
         f"differential equation of the source {products['ode']:,}",
     )
-    return [first, *(_training(name, record) for name, record in records["training"].items())]
+    judged = records.get("validation", {})
+    return [
+        first,
+        *(_validation(name, record) for name, record in judged.items()),
+        *(_training(name, record) for name, record in records["training"].items()),
+    ]
+
+
+def _validation(name: str, judged: dict[str, Any]) -> tuple[str, str, str]:
+    setting, runs = judged["setting"], judged["runs"]
+    ends = {method: _mean(lowest(run["curves"])) for method, run in runs.items()}
+    own = min(value for method, value in ends.items() if is_ours(method))
+    others = sorted((value, method) for method, value in ends.items() if not is_ours(method))
+    kind = "loss" if setting["measure"] == "loss" else "squared error per case"
+    what = f"{name}: lowest validation {kind} in {setting['seconds']:g} core-seconds, all tuned"
+    return what, f"{own:.3g}", ", ".join(f"{m} {value:.3g}" for value, m in others[:SHOWN])
 
 
 def _training(name: str, training: dict[str, Any]) -> tuple[str, str, str]:

@@ -8,6 +8,7 @@ count; with ``clock="wall"`` it is that of all cores.
 
 from __future__ import annotations
 
+import copy
 import gzip
 import sys
 import time
@@ -82,7 +83,7 @@ class Problem:
         The objective that is minimized.
     watched
         Objectives that only measure, over the training rows and over rows that are not
-        trained on.
+        trained on: test rows, or rows for validation and then test rows.
     measure
         Key of the metric that is plotted.
     description
@@ -91,7 +92,7 @@ class Problem:
 
     name: str
     train: NetworkObjective
-    watched: tuple[NetworkObjective, NetworkObjective]
+    watched: tuple[NetworkObjective, ...]
     measure: str
     description: str
 
@@ -195,7 +196,7 @@ class Watch:
 
 
 def measured(problem: Problem, x: Any) -> list[float]:
-    """Training and test error at a point."""
+    """The error at a point over each of the sets of rows that are watched."""
     if problem.measure == "loss":
         return [objective.value(x) for objective in problem.watched]
     return [objective.metrics(x)[problem.measure] for objective in problem.watched]
@@ -213,8 +214,9 @@ def train(
 ) -> tuple[list[list[float]], str, np.ndarray]:
     """Curve, status and last point of one method.
 
-    The curve has rows of seconds, epochs, updates, training and test error, about ``points``
-    of them. ``seed`` is that of the starting point, unless one is given, and of the batches.
+    The curve has rows of seconds, epochs, updates, and the errors that are watched, about
+    ``points`` of them. ``seed`` is that of the starting point, unless one is given, and of the
+    batches. The setting ``decay`` is weight decay.
     """
     name = method.split(",")[0]
     watch = Watch(clock)
@@ -238,14 +240,16 @@ def _ours(
 ) -> tuple[list[list[float]], str, np.ndarray]:
     rows = problem.train.rows.rows
     options: dict[str, Any] = {k: rows // 4 if v == "a quarter" else v for k, v in settings.items()}
+    objective = copy.copy(problem.train)
+    objective.l2 = options.pop("decay", 0.0)
     curve: list[list[float]] = []
-    began, worked = watch.now(), problem.train.work
+    began, worked = watch.now(), objective.work
 
     def note(iterate: Any) -> bool:
         spent = watch.now() - began
         if not curve or spent >= seconds or spent >= curve[-1][0] + step:
             state = iterate.state
-            epochs = problem.train.work - worked
+            epochs = objective.work - worked
             if isinstance(state, SubspaceState):
                 epochs = state.epoch + min(1.0, state.batch * state.size / rows)
             errors = watch.pause(lambda: measured(problem, state.x))
@@ -258,7 +262,7 @@ def _ours(
         solver = SubspaceSaddleFree(preconditioner=KroneckerPreconditioner(), seed=seed, **options)
         options = {}
     options |= {"iterations": None, "decrease": None}
-    result = thalweg.minimize(problem.train, start, solver=solver, callback=note, **options)
+    result = thalweg.minimize(objective, start, solver=solver, callback=note, **options)
     done = "time is up" if result.status.name == "CALLBACK" else result.message
     return curve, done, result.x
 
