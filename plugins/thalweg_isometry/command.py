@@ -33,8 +33,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--secants",
         default="all",
-        choices=("all", "within-class", "neighbors"),
-        help="which pairs of points count (all)",
+        choices=("all", "within-class", "neighbors", "sums"),
+        help="which pairs of points count (all), or also the sums of two points",
     )
     parser.add_argument(
         "--neighbors", type=int, default=10, metavar="K", help="how many neighbors (10)"

@@ -115,9 +115,5 @@ def _inverse_product(
         norm = max(float(np.linalg.norm(first)), 1e-300)
         return first * (0.01 * float(np.linalg.norm(point)) / norm)
     step, change = pairs[-1]
-    gamma = _dot(step, change) / _dot(change, precondition(change))
-    return two_loop(gradient, pairs, lambda vector: precondition(vector) * gamma, _dot)
-
-
-def _dot(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.vdot(a, b))
+    gamma = np.vdot(step, change) / np.vdot(change, precondition(change))
+    return two_loop(gradient, pairs, lambda vector: precondition(vector) * gamma, np.vdot)

@@ -25,7 +25,13 @@ from thalweg.parallel import (
 )
 from thalweg.plugins import check_parameters, declared_options, estimator
 from thalweg_isometry.certificate import Certificate, certify
-from thalweg_isometry.near_isometry import NearIsometry, build, delta_or_default, secant_set
+from thalweg_isometry.near_isometry import (
+    NearIsometry,
+    build,
+    delta_or_default,
+    secant_set,
+    with_opposites,
+)
 
 #: Distance of the mean from the origin, over that of the entries from it, which is far.
 FAR = 10.0
@@ -202,6 +208,7 @@ class LinearIsometry(  # type: ignore[misc]
             if pairs is None:
                 return secant_set(dataset, self.secants, self.n_neighbors)
             return SecantSet(dataset.values, dataset.layout, pairs=pairs, weights=weights)
+        X = with_opposites(X) if self.secants == "sums" and pairs is None else X
         layout = Layout(MPI.COMM_SELF, *X.shape)
         neighbors = None
         if self.secants == "neighbors" and pairs is None:
@@ -294,8 +301,9 @@ class LinearIsometry(  # type: ignore[misc]
     def _offset(self, X: Any) -> np.ndarray:
         """The mean of rows that lie far from the origin, else zeros.  Collective."""
         zeros = np.zeros(self.n_features_in_)
-        if scipy.sparse.issparse(X):
-            return zeros  # most of their entries are zero
+        # Most entries of sparse rows are zero, and inner products have an origin.
+        if scipy.sparse.issparse(X) or self.secants == "sums":
+            return zeros
         comm, values = (X.comm, X.values) if isinstance(X, Dataset) else (MPI.COMM_SELF, X)
         rows = sum_over_ranks(comm, len(values))
         mean = np.asarray(sum_over_ranks(comm, values.sum(axis=0, dtype=float))) / rows
@@ -364,9 +372,8 @@ class LinearIsometry(  # type: ignore[misc]
             return certify(SecantSet(X, layout), self.components_)
 
     def _validated(self, X: Any, reset: bool = False, **options: Any) -> Any:
-        types = (np.float64, np.float32)
-        sparse = ("csr", "csc")
-        return validate_data(self, X, dtype=types, reset=reset, accept_sparse=sparse, **options)
+        kinds = {"dtype": (np.float64, np.float32), "accept_sparse": ("csr", "csc")}
+        return validate_data(self, X, reset=reset, **kinds, **options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

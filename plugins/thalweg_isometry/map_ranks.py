@@ -27,10 +27,8 @@ def extended(psi: np.ndarray, rank: int, directions: np.ndarray, seed: int) -> n
     some = np.flatnonzero(norms > 0.5)[: rank - len(psi)]
     added = rest[some] / norms[some, None]
     if len(psi) + len(added) < rank:  # fewer directions than rows: any will do
-        random = np.random.default_rng(seed)
-        more = rank - len(psi) - len(added)
-        noise = random.standard_normal((more, psi.shape[1])) * 1e-3
-        added = np.concatenate([added, noise])
+        shape = rank - len(psi) - len(added), psi.shape[1]
+        added = np.concatenate([added, np.random.default_rng(seed).standard_normal(shape) * 1e-3])
     return np.concatenate([psi, added])
 
 

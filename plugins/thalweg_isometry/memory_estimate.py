@@ -1,6 +1,7 @@
 """Memory of a near-isometric map for ``thalweg plan``, from its shapes."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,8 +34,9 @@ VECTORS = 40.0
 
 def estimate(problem: Problem) -> list[PhaseEstimate]:
     """Loading, the active secants with their points, and scans of all secants."""
+    if (kind := problem.objective.get("secants", "all")) == "sums":  # of points and opposites
+        problem = replace(problem, rows=2 * problem.rows)
     n, columns, rows = problem.local_rows, problem.columns, problem.rows
-    kind = problem.objective.get("secants", "all")
     neighbors = problem.objective.get("n_neighbors") or 10
     pairs = 0.5 * float(rows) * (rows - 1.0)
     if kind == "neighbors":
@@ -45,21 +47,15 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     rank = float(problem.objective.get("rank") or min(columns, 4.0 * math.log(max(rows, 2))))
     phases = [PhaseEstimate("load", KERNELS + 8.0 * n * columns * 3.0)]
     if kind == "neighbors":
-        phases.append(_neighbors(problem, pairs))
+        # The exact search, and the list of all pairs, which every rank keeps.
+        listing = LISTING * pairs + 8.0 * n * columns * 3.0
+        advice = "lower n_neighbors: every rank keeps the list of pairs"
+        phases.append(PhaseEstimate("neighbors", LISTED * pairs, listing, advice))
     directions = PhaseEstimate(
         "directions", 16.0 * columns**2, 32.0 * columns**2 + 8.0 * 4096.0 * columns,
         advice="use [data] components",
     )  # fmt: skip
     return [*phases, directions, _search(problem, rank, pairs, cuts), _scans(problem, rank, cuts)]
-
-
-def _neighbors(problem: Problem, pairs: float) -> PhaseEstimate:
-    """The exact search for neighbors, and the list of all pairs, which every rank keeps."""
-    return PhaseEstimate(
-        "neighbors", LISTED * pairs,
-        LISTING * pairs + 8.0 * problem.local_rows * problem.columns * 3.0,
-        advice="lower n_neighbors: every rank keeps the list of pairs",
-    )  # fmt: skip
 
 
 def _search(problem: Problem, rank: float, pairs: float, cuts: float) -> PhaseEstimate:

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+import scipy.sparse
 
 from thalweg import InputError
 from thalweg.data import Dataset
@@ -27,6 +28,9 @@ from thalweg_isometry.certificate import Certificate, certify
 
 #: Largest number of rows of the variable where the rank is free.
 MAX_ROWS = 1024
+
+#: Which pairs of points are secants; or all, and the sums of two points.
+SECANTS = ("all", "within-class", "neighbors", "sums")
 
 #: Pairs of points that an evaluation has at one time.
 PAIRS_AT_ONCE = 2**17
@@ -156,19 +160,13 @@ def build(
         int | None, Help("rank of the map; by default the smallest that is found", minimum=1)
     ] = None,
     secants: Annotated[
-        str, Help("which pairs of points count", choices=("all", "within-class", "neighbors"))
+        str, Help("which pairs of points count; sums: those too, for products", choices=SECANTS)
     ] = "all",
     n_neighbors: Annotated[
         int, Help("number of neighbors, with secants = neighbors", minimum=1)
     ] = 10,
 ) -> NearIsometry:
-    """The objective for a data set.  Collective.
-
-    Raises
-    ------
-    InputError
-        Options out of range, classes wanted without labels, or points unfit for use.
-    """
+    """The objective for a data set, or an ``InputError`` as of :func:`secant_set`.  Collective."""
     delta = delta_or_default(delta, rank)
     check_targets(dataset.layout.columns, delta, rank)
     return NearIsometry(secant_set(dataset, secants, n_neighbors), delta, rank)
@@ -202,15 +200,16 @@ def delta_or_default(delta: float | None, rank: int | None) -> float | None:
 
 
 def secant_set(dataset: Dataset, secants: str = "all", n_neighbors: int = 10) -> SecantSet:
-    """The secants of a data set: all, within a class, or between nearest neighbors.
+    """The secants of a data set: all, within a class, between nearest neighbors, or also sums.
 
-    Raises
-    ------
-    InputError
-        Classes wanted without labels, as many neighbors as points or none, or points
-        unfit for use.
+    With sums the points are those of the data and their opposites, in turn: each difference counts
+    twice, and ``|<Psi x, Psi y> - <x, y>|`` is at most ``delta (|x|^2 + |y|^2) / 2``.  An
+    ``InputError`` for classes without labels, no neighbors or as many as points, or unfit points.
     """
     labels = neighbors = None
+    if secants == "sums":
+        rows, own = 2 * dataset.layout.rows, 2 * dataset.layout.local_rows
+        return SecantSet(with_opposites(dataset.values), Layout(dataset.comm, rows, local_rows=own))
     if secants == "within-class":
         with raise_on_all_ranks(dataset.comm):
             if dataset.labels is None:
@@ -220,3 +219,10 @@ def secant_set(dataset: Dataset, secants: str = "all", n_neighbors: int = 10) ->
         points = np.asarray(dataset.values, dtype=float)
         neighbors = nearest_neighbors(dataset.layout, points, n_neighbors)[0]
     return SecantSet(dataset.values, dataset.layout, labels=labels, neighbors=neighbors)
+
+
+def with_opposites(rows: Any) -> Any:
+    """Each row and, after it, its opposite, of an array or a sparse matrix."""
+    signs = np.resize(np.array([1, -1], dtype=np.int8), 2 * rows.shape[0])[:, None]
+    twice = rows[np.repeat(np.arange(rows.shape[0]), 2)]
+    return twice.multiply(signs).tocsr() if scipy.sparse.issparse(rows) else twice * signs

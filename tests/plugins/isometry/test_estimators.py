@@ -100,6 +100,23 @@ def test_classes_are_taken_from_y(digits):
         NearIsometricEmbedding(secants="within-class").fit(digits[:40], np.arange(40))
 
 
+@pytest.mark.parametrize("form", [np.asarray, np.uint8, np.float32, scipy.sparse.csr_matrix])
+def test_sums_of_points_keep_inner_products_within_delta(digits, form):
+    points = 16.0 * digits[:60]
+    model = NearIsometricEmbedding(delta=0.3, secants="sums").fit(form(points))
+    images = np.asarray(model.transform(points))
+    norms = (points**2).sum(axis=1)
+    change = np.abs(images @ images.T - points @ points.T)
+    assert (change <= 0.5 * model.delta_ * (norms[:, None] + norms) * (1 + 1e-9)).all()
+    assert model.delta_ <= 0.3
+    assert not model.offset_.any()
+    i, j = (number // 2 for number in model.attaining_pair_)
+    signs = [(-1) ** number for number in model.attaining_pair_]
+    secant = signs[0] * points[i] - signs[1] * points[j]
+    ratio = ((model.components_ @ secant) ** 2).sum() / (secant**2).sum()
+    assert abs(ratio - 1.0) == pytest.approx(model.delta_, rel=1e-6)
+
+
 def test_the_score_is_the_isometry_constant_over_new_points(digits, true_delta):
     fitted = SecantPCA(n_components=8).fit(digits[:30])
     new = digits[30:70]

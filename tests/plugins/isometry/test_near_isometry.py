@@ -21,7 +21,7 @@ def hinge_over_all_pairs(points, psi, delta, counts=None):
 
 
 @pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize("kind", ["all", "within-class", "neighbors"])
+@pytest.mark.parametrize("kind", ["all", "within-class", "neighbors", "sums"])
 def test_value_and_gradient(comm, digits, kind):
     points = digits[:40, 10:22] + 0.01 * np.random.default_rng(0).standard_normal((40, 12))
     labels = np.arange(40) % 3
@@ -33,6 +33,9 @@ def test_value_and_gradient(comm, digits, kind):
         assert objective.value(psi) == pytest.approx(expected, rel=1e-10)
     if kind == "within-class":
         expected = hinge_over_all_pairs(points, psi, 0.2, lambda i, j: labels[i] == labels[j])
+        assert objective.value(psi) == pytest.approx(expected, rel=1e-10)
+    if kind == "sums":
+        expected = hinge_over_all_pairs(np.concatenate([points, -points]), psi, 0.2)
         assert objective.value(psi) == pytest.approx(expected, rel=1e-10)
     check_gradient(objective, psi)
 
