@@ -15,8 +15,8 @@ from thalweg_embedding.pairs.mesh import Reached
 from thalweg_embedding.pairs.specialize import specialize
 from thalweg_embedding.pairs.split import Split
 
-#: Most modes of a mesh, some 20 bytes each.
-MAX_MODES = 2**23
+#: Most modes of a mesh, some 20 bytes each; and of one whose tolerance lets it have half of that.
+MAX_MODES, MAX_COARSE_MODES, COARSE = 2**23, 2**25, 5e-3
 
 #: Side of the mesh over that of the box of the fixed points.
 MARGIN = 1.1
@@ -47,7 +47,8 @@ class FixedField:
             return None
         reach = side_for(MARGIN * self._middle[1])
         split = Split.at(self._function, math.inf, self._tolerance)
-        if not modes_of(split.band, reach, d) <= MAX_MODES:
+        most = MAX_COARSE_MODES if self._tolerance >= COARSE else MAX_MODES
+        if not modes_of(split.band, reach, d) <= most:
             return None
         return Box(Layout(MPI.COMM_SELF, rows, d), split, reach, self._tolerance, False)
 
