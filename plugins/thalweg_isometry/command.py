@@ -36,9 +36,7 @@ def main(argv: list[str]) -> int:
         choices=("all", "within-class", "neighbors", "sums"),
         help="which pairs of points count (all), or also the sums of two points",
     )
-    parser.add_argument(
-        "--neighbors", type=int, default=10, metavar="K", help="how many neighbors (10)"
-    )
+    parser.add_argument("--neighbors", type=int, default=10, metavar="K", help="how many (10)")
     parser.add_argument(
         "--quantity",
         default="distance",
@@ -46,12 +44,8 @@ def main(argv: list[str]) -> int:
         help="what compressed rows change (distance), or where the nearest neighbors are then",
     )
     parser.add_argument("--absolute", action="store_true", help="changes are not relative")
-    parser.add_argument(
-        "--against",
-        default="",
-        metavar="NAMES",
-        help=f"certify also maps of as many rows, or columns: {', '.join(RIVALS)}",
-    )
+    what = f"certify maps of the same rank too: {', '.join(RIVALS)}"
+    parser.add_argument("--against", default="", metavar="NAMES", help=what)
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args(argv)
 
@@ -71,7 +65,7 @@ def main(argv: list[str]) -> int:
     section: dict[str, Any] = {}
     # Every rank must decide alike, and not by what its own file system shows.
     exists = comm.bcast(Path(arguments.data).exists() if comm.rank == 0 else None)
-    names = () if exists else {spec.name for spec in data_sets()}
+    names = set() if exists else {spec.name for spec in data_sets()}
     known = arguments.data.partition(":")[0] in names
     section["name" if known else "path"] = arguments.data
     for option in ("labels", "rows", "scale"):
