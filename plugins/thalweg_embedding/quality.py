@@ -91,9 +91,15 @@ def map_quality(
     before, after = before[:, :count], nearest_rows(places, asked, layout, count)[0]
     whole = layout.gather_rows(places)
     apart = whole[asked] - whole[after[:, 0]]
+    accuracy = {}
+    if labels is not None:  # ties go to the smaller class
+        _, numbers = np.unique(labels, return_inverse=True)
+        votes = np.zeros((len(asked), numbers.max() + 1))
+        np.add.at(votes, (np.arange(len(asked))[:, None], numbers[after]), 1.0)
+        accuracy = {"accuracy": float((votes.argmax(axis=1) == numbers[asked]).mean())}
     return {
         "recall": float(are_kept(before, after, layout.rows).mean()),
-        **({} if labels is None else {"accuracy": _accuracy(labels, asked, after)}),
+        **accuracy,
         "trustworthiness": trustworthiness(data.values, places, layout, neighbors, seed),
         "center_correlation": _center_correlation(data, places, labels, seed),
         "intrinsic_dimension": intrinsic_dimension(squared),
@@ -212,14 +218,6 @@ def checked_map(layout: Layout, places: np.ndarray) -> np.ndarray:
     return places
 
 
-def _accuracy(labels: np.ndarray, asked: np.ndarray, nearest: np.ndarray) -> float:
-    """Share of the asked rows whose class has most votes; ties go to the smaller class."""
-    _, numbers = np.unique(labels, return_inverse=True)
-    votes = np.zeros((len(asked), numbers.max() + 1))
-    np.add.at(votes, (np.arange(len(asked))[:, None], numbers[nearest]), 1.0)
-    return float((votes.argmax(axis=1) == numbers[asked]).mean())
-
-
 def _center_correlation(
     data: Dataset, places: np.ndarray, labels: np.ndarray | None, seed: int
 ) -> float:
@@ -227,7 +225,23 @@ def _center_correlation(
 
     layout = data.layout
     if labels is None:
-        groups, count = _clusters(data, seed)
+        # Clusters by k-means on a sample.
+        rows = sampled_rows(layout, CLUSTERED_ROWS, seed)
+        whole = layout.gather_some(np.asarray(data.values), rows).astype(float)
+        count = min(CLUSTERS, max(3, len(rows) // 10))
+
+        def centers() -> np.ndarray:
+            from sklearn.cluster import KMeans
+            from sklearn.exceptions import ConvergenceWarning
+
+            with warnings.catch_warnings():  # of fewer distinct points than clusters
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                clusters: Any = KMeans(count, n_init=3, random_state=seed).fit(whole)
+            return np.asarray(clusters.cluster_centers_)
+
+        middle = on_root(data.comm, centers)
+        values = np.asarray(data.values, dtype=float)
+        groups = ((middle**2).sum(axis=1) - 2.0 * values @ middle.T).argmin(axis=1)
     else:
         _, numbers = np.unique(labels, return_inverse=True)
         groups, count = numbers[layout.start : layout.stop], int(numbers.max()) + 1
@@ -237,32 +251,10 @@ def _center_correlation(
         sum_over_ranks(data.comm, np.bincount(groups, minlength=count).astype(float))
     )
     distances = []
-    for rows in (np.asarray(data.values, dtype=float), places):
-        sums = np.zeros((count, rows.shape[1]))
-        np.add.at(sums, groups, rows)
-        centers = np.asarray(sum_over_ranks(data.comm, sums)) / np.maximum(sizes, 1.0)[:, None]
-        apart = np.linalg.norm(centers[:, None] - centers[None], axis=2)
+    for points in (np.asarray(data.values, dtype=float), places):
+        sums = np.zeros((count, points.shape[1]))
+        np.add.at(sums, groups, points)
+        means = np.asarray(sum_over_ranks(data.comm, sums)) / np.maximum(sizes, 1.0)[:, None]
+        apart = np.linalg.norm(means[:, None] - means[None], axis=2)
         distances.append(apart[np.triu_indices(count, 1)])
     return float(spearmanr(*distances).statistic)
-
-
-def _clusters(data: Dataset, seed: int) -> tuple[np.ndarray, int]:
-    """Cluster of each of this rank's rows by k-means on a sample, and the number of clusters."""
-    layout = data.layout
-    rows = sampled_rows(layout, CLUSTERED_ROWS, seed)
-    whole = layout.gather_some(np.asarray(data.values), rows).astype(float)
-    count = min(CLUSTERS, max(3, len(rows) // 10))
-
-    def centers() -> np.ndarray:
-        from sklearn.cluster import KMeans
-        from sklearn.exceptions import ConvergenceWarning
-
-        with warnings.catch_warnings():  # of fewer distinct points than clusters
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            clusters: Any = KMeans(count, n_init=3, random_state=seed).fit(whole)
-        return np.asarray(clusters.cluster_centers_)
-
-    middle = on_root(data.comm, centers)
-    values = np.asarray(data.values, dtype=float)
-    relative = (middle**2).sum(axis=1) - 2.0 * values @ middle.T
-    return relative.argmin(axis=1), count

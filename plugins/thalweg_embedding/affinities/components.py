@@ -31,7 +31,18 @@ def tied_together(
     components, labels = component_labels(layout, strong)
     del strong, counted
     if components > 1:
-        components = _groups_apart(layout, edges, components, labels)
+        # How many sets of groups there are between which affinities are weak.
+        own = np.repeat(labels, np.diff(edges.indptr))
+        pairs = (own, rows_at(layout, labels, edges.indices))
+        between = scipy.sparse.csr_matrix((edges.data, pairs), shape=(components, components))
+        between = sum(layout.comm.allgather(between)).tocoo()
+        members = np.bincount(labels, minlength=components).astype(float)
+        sizes = np.asarray(sum_over_ranks(layout.comm, members))
+        uniform = UNIFORM_SHARE * sizes[between.row] * sizes[between.col] / (n * (n - 1.0))
+        strong = between.data >= uniform
+        pairs = (between.row[strong], between.col[strong])
+        graph = scipy.sparse.csr_matrix((between.data[strong], pairs), shape=between.shape)
+        components = int(connected_components(graph, directed=False)[0])
     del edges
     if components == 1:
         return weights, 1
@@ -45,21 +56,3 @@ def tied_together(
     )
     tied = weights * (1.0 - UNIFORM_SHARE) + (there + back)
     return np.asarray(tied) if not scipy.sparse.issparse(tied) else tied.tocsr(), components
-
-
-def _groups_apart(
-    layout: Layout, edges: scipy.sparse.csr_matrix, groups: int, labels: np.ndarray
-) -> int:
-    """How many sets of groups there are between which affinities are weak.  Collective."""
-    n = layout.rows
-    own = np.repeat(labels, np.diff(edges.indptr))
-    pairs = (own, rows_at(layout, labels, edges.indices))
-    between = scipy.sparse.csr_matrix((edges.data, pairs), shape=(groups, groups))
-    between = sum(layout.comm.allgather(between)).tocoo()
-    members = np.bincount(labels, minlength=groups).astype(float)
-    sizes = np.asarray(sum_over_ranks(layout.comm, members))
-    uniform = UNIFORM_SHARE * sizes[between.row] * sizes[between.col] / (n * (n - 1.0))
-    strong = between.data >= uniform
-    pairs = (between.row[strong], between.col[strong])
-    graph = scipy.sparse.csr_matrix((between.data[strong], pairs), shape=(groups, groups))
-    return int(connected_components(graph, directed=False)[0])

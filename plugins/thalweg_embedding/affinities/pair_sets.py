@@ -105,7 +105,14 @@ def pair_sets(
     candidates = np.empty((len(own) * n_mid_near, drawn), dtype=np.int64)
     first = np.ascontiguousarray(uniform[:, : drawn * n_mid_near]).reshape(candidates.shape)
     _draw(first, np.repeat(own, n_mid_near, axis=0), rows, candidates)
-    mid_near = _second_nearest(dataset, candidates.reshape(len(own), n_mid_near, drawn))
+    candidates = candidates.reshape(len(own), n_mid_near, drawn)
+    values, squared = np.asarray(dataset.values, dtype=float), np.empty(candidates.shape)
+    for pair, draw in np.ndindex(n_mid_near, drawn):  # each needs as much memory as the data
+        others = rows_at(layout, values, candidates[:, pair, draw])
+        others -= values
+        squared[:, pair, draw] = (others * others).sum(axis=1)
+    second = np.argsort(squared, axis=2, kind="stable")[:, :, min(1, drawn - 1), None]
+    mid_near = np.take_along_axis(candidates, second, 2)[:, :, 0]
     further = np.empty((len(own), n_further), dtype=np.int64)
     taken = np.sort(np.hstack([own, near]), axis=1)
     _draw(np.ascontiguousarray(uniform[:, drawn * n_mid_near :]), taken, rows, further)
@@ -128,20 +135,6 @@ def _neighbors(dataset: Dataset, k: int, options: PairOptions, note) -> np.ndarr
     theirs = rows_at(layout, scales, numbers.ravel()).reshape(numbers.shape)
     order = np.argsort(squared / theirs, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(numbers, order, 1)
-
-
-def _second_nearest(dataset: Dataset, candidates: np.ndarray) -> np.ndarray:
-    """The second nearest of the rows that are drawn, shape (local_rows, pairs, drawn), for each."""
-    layout, values = dataset.layout, np.asarray(dataset.values, dtype=float)
-    squared = np.empty(candidates.shape)
-    for pair in range(candidates.shape[1]):
-        for drawn in range(candidates.shape[2]):  # each needs as much memory as the data
-            others = rows_at(layout, values, candidates[:, pair, drawn])
-            others -= values
-            squared[:, pair, drawn] = (others * others).sum(axis=1)
-    second = min(1, candidates.shape[2] - 1)
-    chosen = np.argsort(squared, axis=2, kind="stable")[:, :, second]
-    return np.take_along_axis(candidates, chosen[:, :, None], 2)[:, :, 0]
 
 
 @kernel(writes=("numbers",), parallel=True)

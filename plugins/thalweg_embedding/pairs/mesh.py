@@ -146,7 +146,17 @@ class Mesh:
         weights = np.empty(0, self.real) if strengths is None else strengths.astype(self.real)
         where = (reached.first, *self._places(), self._coefficients)
         spread(cells.points, weights, reached.groups, *where, mesh)
-        density = self._summed(mesh, reached)
+        if reached.routes is None:
+            density = np.asarray(sum_large(self._all_ranks, mesh)[..., : self.used])
+        else:  # the sum of what all ranks spread to this rank's lines
+            received = reached.routes.deliver(mesh.reshape(-1, mesh.shape[2])[:, : self.used])
+            rows, begin = self._slabs.rows.local_rows, 0
+            lines = np.zeros((rows * self._lines_of_row, self.used), self.real)
+            for count in reached.routes.received:
+                lines[reached.lines[begin : begin + count]] += received[begin : begin + count]
+                begin += count
+            first = (rows, self._lines_of_row) if self.dimensions > 2 else (1, rows)
+            density = lines.reshape(*first, self.used)
         workers = numba.get_num_threads() if density.size > 2**17 else 1
         modes = _transformed("rfft", density, self.size, 2, workers)[..., : self.kept]
         for axis in range(1, 2 - self.dimensions, -1):
@@ -154,20 +164,6 @@ class Mesh:
                 modes = self._slabs.to_columns(modes)
             modes = _transformed("fft", modes, self.size, axis, workers)
         return modes
-
-    def _summed(self, mesh: np.ndarray, reached: Reached) -> np.ndarray:
-        """This rank's lines of the mesh for transforms: the sum of what all ranks spread."""
-        if reached.routes is None:
-            return np.asarray(sum_large(self._all_ranks, mesh)[..., : self.used])
-        received = reached.routes.deliver(mesh.reshape(-1, mesh.shape[2])[:, : self.used])
-        rows = self._slabs.rows.local_rows
-        lines = np.zeros((rows * self._lines_of_row, self.used), self.real)
-        begin = 0
-        for count in reached.routes.received:
-            lines[reached.lines[begin : begin + count]] += received[begin : begin + count]
-            begin += count
-        first = (rows, self._lines_of_row) if self.dimensions > 2 else (1, rows)
-        return lines.reshape(*first, self.used)
 
     def influence(self, modes: np.ndarray) -> np.ndarray:
         """Factors of a density's modes that give those of its potential by a function.  Collective.

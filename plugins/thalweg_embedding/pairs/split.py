@@ -107,7 +107,15 @@ class Split:
         if function is STUDENT:
             squared = max(decades / cut - 1.0, 0.0)
         else:
-            squared = min(math.sqrt(decades) / cut, _range(function, tolerance))
+            # Beyond this squared distance an even density of points gives next to nothing: a
+            # hundredth of the tolerance of the function's integral over the plane.
+            d = np.concatenate([[0.0], np.logspace(-2, 8, 2000)])
+            values = np.abs(radial(function, 0)(d))
+            shares = 0.5 * (values[1:] + values[:-1]) * np.diff(d)
+            beyond = np.cumsum(shares[::-1])[::-1] + values[-1] * d[-1]
+            small = np.flatnonzero(beyond <= 0.01 * tolerance * beyond[0])
+            range_ = float(d[small[0]]) if small.size else math.inf
+            squared = min(math.sqrt(decades) / cut, range_)
         unfinished = cls(function, cut, math.sqrt(squared), 0.0)
         # In units of 1/sqrt(T), where far parts look much alike.
         far = unfinished.far(0)
@@ -134,17 +142,3 @@ class Split:
     def own(self) -> float:
         """The far part of a point with itself."""
         return float(self.far(0)(np.zeros(1))[0])
-
-
-def _range(function: PairFunction, tolerance: float) -> float:
-    """Squared distance beyond which an even density of points gives next to nothing.
-
-    That is a hundredth of the tolerance of the function's integral over the plane; infinity if
-    it falls off too slowly for that.
-    """
-    d = np.concatenate([[0.0], np.logspace(-2, 8, 2000)])
-    values = np.abs(radial(function, 0)(d))
-    shares = 0.5 * (values[1:] + values[:-1]) * np.diff(d)
-    beyond = np.cumsum(shares[::-1])[::-1] + values[-1] * d[-1]
-    small = np.flatnonzero(beyond <= 0.01 * tolerance * beyond[0])
-    return float(d[small[0]]) if small.size else math.inf

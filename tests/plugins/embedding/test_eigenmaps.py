@@ -167,14 +167,12 @@ def test_given_weights_in_pieces_are_refused(comm):
     assert "perplexity" not in str(refusal.value)
 
 
+ENTROPIC = {"affinity": "entropic", "perplexity": 8.0}
 EXTENDED = {
     "neighbors": (LaplacianEigenmaps, {}),
     "unnormalized": (LaplacianEigenmaps, {"normalized": False, "n_neighbors": 7}),
-    "entropic": (LaplacianEigenmaps, {"affinity": "entropic", "perplexity": 8.0}),
-    "unnormalized entropic": (
-        LaplacianEigenmaps,
-        {"affinity": "entropic", "perplexity": 8.0, "normalized": False},
-    ),
+    "entropic": (LaplacianEigenmaps, ENTROPIC),
+    "unnormalized entropic": (LaplacianEigenmaps, {**ENTROPIC, "normalized": False}),
     "few": (LaplacianEigenmaps, {"n_neighbors": 2}),
     "lle": (LocallyLinearEmbedding, {}),
 }

@@ -129,6 +129,7 @@ def test_new_points_are_placed_by_several_ranks(kind, comm):
         ({"n_components": 0}, "'n_components' of TSNE must be at least 1"),
         ({"n_components": 10**7}, "at most 29 dimensions"),
         ({"max_iter": -1}, "'max_iter' of TSNE must be at least 0"),
+        ({"solver_options": {"seed": 1}}, "solver_options has 'seed', which is a parameter"),
     ],
 )
 def test_parameters_are_checked_as_options_are(parameters, words):
@@ -166,11 +167,6 @@ def test_rows_that_come_later_join_the_map_and_leave_the_others_nearly_in_place(
     assert estimator.objective_ < 1.05 * objective + 0.1
     estimator.keep_data = False
     assert not hasattr(estimator, "partial_fit")
-
-
-def test_an_option_of_the_solver_that_is_a_parameter_is_refused():
-    with pytest.raises(InputError, match="solver_options has 'seed', which is a parameter"):
-        TSNE(solver_options={"seed": 1}).fit(np.random.default_rng(0).normal(size=(30, 3)))
 
 
 @pytest.mark.parametrize("estimator", [TSNE, ElasticEmbedding])
