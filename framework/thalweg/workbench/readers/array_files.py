@@ -1,7 +1,7 @@
-"""NumPy's ``.npy`` and ``.npz``, and IDX, read without trusting what their headers promise.
+"""NumPy's ``.npy`` and ``.npz``, IDX, and vectors, read without trusting what headers promise.
 
-An npy or IDX file is mapped into memory by every rank, so that each reads only its rows; of
-an npz file rank 0 unpacks one array.
+These files, but npz, are mapped into memory by every rank, so that each reads only its rows; of an
+npz file rank 0 unpacks one array.
 """
 
 import gzip
@@ -23,6 +23,9 @@ from thalweg.workbench.readers.source import PACKED, FileRows, Source, check_arr
 
 #: Types of numbers by their code in IDX.
 _IDX_TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+
+#: Types of the numbers in files of vectors, by the end of a file's name.
+_VECTOR_TYPES = {"f": "<f4", "b": "u1", "i": "<i4", "u8": "u1", "i8": "i1"}
 
 #: Errors that damaged files raise.
 _DAMAGED = (
@@ -65,7 +68,19 @@ def read_npz(path: Path, options: Mapping[str, Any]) -> Source:
         np.load(stream, allow_pickle=False) as archive,
     ):
         if {"format", "shape", "data"} <= set(archive.files) and options.get("key") is None:
-            return _read_sparse(path, options)
+            import scipy.sparse
+
+            what = f"the sparse matrix of '{path}'"
+            matrix = scipy.sparse.load_npz(path)
+            if hasattr(matrix, "check_format"):
+                matrix.check_format(full_check=True)
+            rows = matrix.shape[0]  # no more than asked for are made dense
+            matrix = matrix.tocsr()[: None if options.get("sample") else options.get("rows")]
+            require_memory(
+                2.0 * math.prod(matrix.shape) * matrix.dtype.itemsize, f"{what}, made dense,",
+                "give fewer 'rows', or give the matrix itself to an estimator",
+            )  # fmt: skip
+            return Source.of(matrix.toarray(), what, None, rows)
         sizes = {
             info.filename.removesuffix(".npy"): info.file_size for info in archive.zip.filelist
         }
@@ -74,23 +89,6 @@ def read_npz(path: Path, options: Mapping[str, Any]) -> Source:
         require_memory(2.0 * sizes[key], what, "save it as .npy, of which ranks read their rows")
         labels = None if labels_key is None else archive[labels_key]
         return Source.of(archive[key], what, labels)
-
-
-def _read_sparse(path: Path, options: Mapping[str, Any]) -> Source:
-    """Source of a sparse matrix of SciPy's, of which no more rows than asked for are made dense."""
-    import scipy.sparse
-
-    what = f"the sparse matrix of '{path}'"
-    matrix = scipy.sparse.load_npz(path)
-    if hasattr(matrix, "check_format"):
-        matrix.check_format(full_check=True)
-    rows = matrix.shape[0]
-    matrix = matrix.tocsr()[: None if options.get("sample") else options.get("rows")]
-    require_memory(
-        2.0 * math.prod(matrix.shape) * matrix.dtype.itemsize, f"{what}, made dense,",
-        "give fewer 'rows', or give the matrix itself to an estimator",
-    )  # fmt: skip
-    return Source.of(matrix.toarray(), what, None, rows)
 
 
 def choose_keys(
@@ -148,3 +146,29 @@ def read_idx(path: Path, options: Mapping[str, Any]) -> Source:
         return Source.of(np.frombuffer(body, dtype=dtype).reshape(shape), what)
     check_array(dtype, shape, what)
     return Source(shape[0], shape[1:], dtype, reader=FileRows(path, offset, dtype, shape))
+
+
+def read_vectors(path: Path, options: Mapping[str, Any]) -> Source:
+    """Source of vectors as benchmarks of nearest neighbors have them; they stay on disk.
+
+    Little-endian: in ``.fvecs``, ``.bvecs`` and ``.ivecs``, of SIFT, each row comes after its
+    length of 32 bits; in ``.fbin``, ``.u8bin`` and ``.i8bin``, of DEEP, all rows come after their
+    number and their length.
+    """
+    ending, what, size = path.suffix[1:].lower(), f"'{path}'", path.stat().st_size
+    has_lengths = ending.endswith("vecs")
+    dtype = np.dtype(_VECTOR_TYPES[ending.removesuffix("vecs").removesuffix("bin")])
+    with path.open("rb") as stream:
+        first, second = struct.unpack("<II", stream.read(8).ljust(8, b"\0"))
+    columns, header = (first, 0) if has_lengths else (second, 8)
+    step = 4 * has_lengths + columns * dtype.itemsize
+    rows = size // step if has_lengths else first
+    if size != header + rows * step:
+        raise InputError(
+            f"{what} is damaged or truncated: its first bytes declare rows of {columns} numbers, "
+            f"which do not fill its {size} bytes"
+        )
+    check_array(dtype, (rows, columns), what)
+    stored = np.dtype([("length", "<u4"), ("row", dtype, (columns,))]) if has_lengths else dtype
+    shape = (rows,) if has_lengths else (rows, columns)
+    return Source(rows, (columns,), dtype, FileRows(path, header, stored, shape))

@@ -34,6 +34,8 @@ FOLDER, *_FILES = (
          "array_files:read_idx", r"([-.]idx\d*([-.]ubyte)?|[-.]ubyte)(\.gz)?", ()),
         ("npy", "NumPy array, of which each rank reads its own rows",
          "array_files:read_npy", r"\.npy", ()),
+        ("vectors", "vectors of SIFT, DEEP and the like, of which each rank reads its own",
+         "array_files:read_vectors", r"\.([fbi]vecs|(f|u8|i8)bin)", ()),
         ("npz", "NumPy arrays under keys", "array_files:read_npz", r"\.npz", (KEY,)),
         ("hdf5", "HDF5 arrays, of which each rank reads its own rows (with h5py)",
          "hdf5:read_hdf5", r"\.(h5|hdf5|hdf)", (KEY,)),

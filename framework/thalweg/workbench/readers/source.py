@@ -31,7 +31,7 @@ RowReader = Callable[[Rows], np.ndarray]
 
 @dataclass(frozen=True)
 class FileRows:
-    """Rows that lie uncompressed in a file, one after the other."""
+    """Rows that lie uncompressed in a file, one after the other, perhaps each after its length."""
 
     path: Path
     offset: int
@@ -44,7 +44,12 @@ class FileRows:
         mapped = np.memmap(
             self.path, self.dtype, "r", self.offset, self.shape, "F" if self.fortran else "C"
         )
-        return np.array(mapped[rows], order="C")
+        read = np.array(mapped[rows], order="C")
+        if read.dtype.names is None:
+            return read
+        if (read["length"] != read["row"].shape[1]).any():
+            raise InputError(f"'{self.path}' has rows of different length, or is damaged")
+        return np.ascontiguousarray(read["row"])
 
 
 @dataclass(frozen=True)

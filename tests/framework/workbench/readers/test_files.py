@@ -45,14 +45,28 @@ def whole(dataset):
 
 
 @pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_npy_gives_each_rank_its_rows(comm, folder, order):
-    write(comm, lambda: np.save(folder / "x.npy", np.asarray(TABLE, order=order)))
-    dataset = load_data({"path": "x.npy"}, comm, folder)
+@pytest.mark.parametrize(
+    ("form", "kind"),
+    [("C", "<f8"), ("F", "<f8"), ("fvecs", "<f4"), ("bvecs", "u1"), ("ivecs", "<i4"),
+     ("fbin", "<f4"), ("u8bin", "u1"), ("i8bin", "i1")],
+)  # fmt: skip
+def test_each_rank_reads_its_rows_of_an_array(comm, folder, form, kind):
+    table, path = (TABLE if kind == "<f4" else TABLE.round() - 9).astype(kind), f"x.{form}"
+    before = struct.pack("<I", 3) if "vecs" in form else b""
+    content = b"".join(before + row.tobytes() for row in table)
+    content = struct.pack("<II", 7, 3) + content if "bin" in form else content
+    write(comm, lambda: (folder / path).write_bytes(content))
+    if path in ("x.C", "x.F"):
+        path = "x.npy"
+        write(comm, lambda: np.save(folder / path, np.asarray(table, order=form)))
+    dataset = load_data({"path": path}, comm, folder)
     layout = dataset.layout
-    assert np.array_equal(dataset.values, TABLE[layout.start : layout.stop])
+    assert np.array_equal(dataset.values, table[layout.start : layout.stop])
     assert dataset.values.flags.c_contiguous
     assert dataset.values.dtype == np.float64
+    sample = load_data({"path": path, "rows": 4, "sample": True}, comm, folder)
+    chosen = np.sort(np.random.default_rng(0).choice(7, 4, replace=False))
+    assert np.array_equal(whole(sample), table[chosen])
 
 
 @pytest.mark.ranks(1, 2)
