@@ -24,7 +24,23 @@ def write_distribution(name: str, folder: Path | str) -> Path:
     It passes ``thalweg plugin check`` as it is, and is meant to be changed.  The package of
     ``thalweg-mine`` is called ``thalweg_mine``, and its plugins after what follows ``thalweg-``.
     """
-    names = {"name": name, "package": _package_of(name), "short": _short_name(name)}
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"'{name}' is not a valid name for a plugin: use lower-case letters, digits and "
+            f"single hyphens, beginning with a letter, as in 'thalweg-mine'"
+        )
+    package = name.replace("-", "_")
+    if keyword.iskeyword(package) or keyword.issoftkeyword(package):
+        raise InputError(f"'{name}' is a word of Python's own; try 'thalweg-{name}'")
+    if importlib.util.find_spec(package) is not None:
+        raise InputError(f"a Python package '{package}' is already installed; choose another name")
+    short = re.sub(r"^thalweg[-_]", "", name).replace("_", "-")
+    manager = plugins()
+    taken = {provider.name for provider in (*manager.providers, *manager.broken)}
+    taken |= {spec.name for kind in KINDS for spec in manager.specs(kind)}
+    if short in taken:
+        raise InputError(f"a plugin is already called '{short}'; choose another name than '{name}'")
+    names = {"name": name, "package": package, "short": short}
     names["Class"] = "".join(part.capitalize() for part in re.split("[-_]", name))
     if "\0" in str(folder):
         raise InputError(f"the name of a folder must not contain null characters: {folder!r}")
@@ -47,28 +63,3 @@ def write_distribution(name: str, folder: Path | str) -> Path:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return folder
-
-
-def _package_of(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise InputError(
-            f"'{name}' is not a valid name for a plugin: use lower-case letters, digits and "
-            f"single hyphens, beginning with a letter, as in 'thalweg-mine'"
-        )
-    package = name.replace("-", "_")
-    if keyword.iskeyword(package) or keyword.issoftkeyword(package):
-        raise InputError(f"'{name}' is a word of Python's own; try 'thalweg-{name}'")
-    if importlib.util.find_spec(package) is not None:
-        raise InputError(f"a Python package '{package}' is already installed; choose another name")
-    return package
-
-
-def _short_name(name: str) -> str:
-    """Name of the new plugins; refused if others have it already."""
-    short = re.sub(r"^thalweg[-_]", "", name).replace("_", "-")
-    manager = plugins()
-    taken = {provider.name for provider in (*manager.providers, *manager.broken)}
-    taken |= {spec.name for kind in KINDS for spec in manager.specs(kind)}
-    if short in taken:
-        raise InputError(f"a plugin is already called '{short}'; choose another name than '{name}'")
-    return short

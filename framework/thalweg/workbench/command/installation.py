@@ -180,19 +180,17 @@ def plugin_command(argv: list[str]) -> int:
     )
     arguments = parser.parse_args(argv)
     if arguments.command == "new":
-        return _new(arguments.name, arguments.folder)
+        from thalweg.parallel import MPI, on_root
+        from thalweg.workbench.scaffold import write_distribution
+
+        comm = MPI.COMM_WORLD
+        written = on_root(
+            comm, lambda: write_distribution(arguments.name, arguments.folder or arguments.name)
+        )
+        if comm.rank == 0:
+            print(f"wrote {written}\nnext: pip install -e {written} && thalweg list")
+        return 0
     return _check(arguments.module, arguments.ranks)
-
-
-def _new(name: str, folder: str | None) -> int:
-    from thalweg.parallel import MPI, on_root
-    from thalweg.workbench.scaffold import write_distribution
-
-    comm = MPI.COMM_WORLD
-    written = on_root(comm, lambda: write_distribution(name, folder or name))
-    if comm.rank == 0:
-        print(f"wrote {written}\nnext: pip install -e {written} && thalweg list")
-    return 0
 
 
 def _check(module: str, ranks: int) -> int:

@@ -273,7 +273,8 @@ def draw_animation(
     pictures, reach = [], 0.0
     with style():
         for number, frame in enumerate(frames):
-            points = _in_the_plane(frame)
+            points = np.asarray(frame, dtype=float)[:, :2]
+            points = np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
             middle = (points.min(axis=0) + points.max(axis=0)) / 2
             reach = max(reach, float(np.abs(points - middle).max(initial=0.0)) * 1.06, 1e-12)
             figure = new_figure(4.6, 4.8)
@@ -294,11 +295,6 @@ def draw_animation(
             temporary, save_all=True, append_images=pictures[1:], loop=0, comment=ORIGIN.encode(),
             format="GIF", duration=[MILLISECONDS] * (len(pictures) - 1) + [2000],
         )  # fmt: skip
-
-
-def _in_the_plane(frame: np.ndarray) -> np.ndarray:
-    points = np.asarray(frame, dtype=float)[:, :2]
-    return points if points.shape[1] == 2 else np.pad(points, ((0, 0), (0, 1)))
 
 
 def _with_one_palette(pictures: "list[Image.Image]") -> "list[Image.Image]":

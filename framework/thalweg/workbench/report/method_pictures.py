@@ -197,7 +197,8 @@ def draw_comparison(
         axes = figure.subplots()
         colors = class_colors(len(methods))
         for number, (name, facts) in enumerate(methods.items()):
-            across, up = (_number(facts.get(metric)) for metric in metrics)
+            found = (facts.get(metric) for metric in metrics)
+            across, up = (math.nan if value is None else float(value) for value in found)
             values = ", ".join(f"{m} {_short(facts.get(m))}" for m in reversed(metrics))
             label = f"{plain(name)}: {values}, {Seconds(facts['seconds'])} s"
             if facts["status"] != "converged":
@@ -212,10 +213,6 @@ def draw_comparison(
             axes.yaxis.set_major_locator(MaxNLocator(integer=True))  # counts
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         save_figure(figure, path)
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)
 
 
 def _short(value: Any) -> str:

@@ -31,9 +31,10 @@ def format_table(rows: Sequence[Mapping[str, Any]], markdown: bool = False) -> s
     shown = [printable(heading) for heading in headings]
     if markdown:
         shown, *cells = [[t.replace("|", "\\|") for t in line] for line in (shown, *cells)]
+    columns = ([row.get(heading) for row in rows] for heading in headings)
     numeric = [
-        all(_is_number(row.get(heading)) or row.get(heading) is None for row in rows)
-        for heading in headings
+        all(isinstance(value, int | float | None) or hasattr(value, "item") for value in column)
+        for column in columns
     ]
     widths = [
         max(3, len(heading), *(len(line[column]) for line in cells))
@@ -104,7 +105,3 @@ class Seconds(float):
         if math.isnan(self):
             return "–"
         return f"{float(self):.2f}" if self < 60 else f"{float(self):.1f}"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) or hasattr(value, "item")

@@ -170,7 +170,10 @@ class RunDirectory:
             writer = csv.writer(text, lineterminator="\n")
             writer.writerow(result.trace.columns)
             for row in result.trace:
-                writer.writerow([_shortest(value) for value in row.values()])
+                writer.writerow([
+                    int(value) if value.is_integer() and abs(value) < 2**53 else repr(value)
+                    for value in row.values()
+                ])  # fmt: skip
             self.write_text("trace.csv", text.getvalue())
 
         on_root(comm, write_trace)
@@ -254,7 +257,3 @@ def save_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) -> 
         if comm.rank == 0:
             with suppress(OSError):
                 temporary.unlink()
-
-
-def _shortest(value: float) -> str:
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)

@@ -60,7 +60,9 @@ def draw_run(
     draw_convergence(files[0], {configuration.method: trace}, title=title)
     path = folder / "solution.npy"
     points = np.array(map_npy(path)) if dataset is not None and path.exists() else np.empty(0)
-    if dataset is None or not _is_map(points, dataset):
+    # A map has a row of one to three coordinates for each row of the data.
+    is_map = points.ndim == 2 and points.dtype.kind == "f" and 1 <= points.shape[1] <= 3
+    if dataset is None or not is_map or len(points) != dataset.layout.rows:
         if page:
             raise InputError(f"the run in '{folder}' has no map of its rows to show on a page")
         return files
@@ -81,12 +83,6 @@ def draw_run(
         files.append(own_picture(folder / "embedding.html"))
         write_map_page(files[-1], points, *about, thumbnails, measures)
     return files
-
-
-def _is_map(solution: np.ndarray, dataset: Dataset) -> bool:
-    """Whether a whole solution has a row of one to three coordinates for each row of the data."""
-    rows = solution.ndim == 2 and len(solution) == dataset.layout.rows
-    return rows and 1 <= solution.shape[1] <= 3 and solution.dtype.kind == "f"
 
 
 def _caption(folder: Path, configuration: Configuration, rows: int) -> str:
