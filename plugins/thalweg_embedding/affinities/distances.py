@@ -294,7 +294,9 @@ def _nearest_in(block, turned, center, norms, start, k, own_start, metric, first
         asked = part - center
         products = asked @ turned.T
         products = products.toarray() if sparse else products
-        squared = norms - 2.0 * products + _squares(asked)[:, None]
+        # Lower bounds: rounding is at most that share of the squared lengths.
+        share = 1.0 - (block.shape[1] + 16) * np.finfo(float).eps
+        squared = share * norms - 2.0 * products + share * _squares(asked)[:, None]
     else:
         squared = cdist(part, block, metric) ** 2
     if own_start is not None:
@@ -312,6 +314,13 @@ def _nearest_in(block, turned, center, norms, start, k, own_start, metric, first
         differences = part[np.repeat(np.arange(len(near)), count)] - block[near.ravel()]
         exact = _squares(differences).reshape(near.shape)
         distances = np.where(np.isinf(distances), np.inf, exact)
+    if euclidean and count < squared.shape[1]:  # more candidates where bounds leave some in doubt
+        limits = np.partition(distances, k - 1, axis=1)[:, k - 1 : k]
+        for row in np.flatnonzero((np.maximum(squared, 0.0) < limits).sum(axis=1) > count):
+            others = np.flatnonzero(squared[row] < limits[row])
+            exact = _squares(part[np.full(len(others), row)] - block[others])
+            best = np.argsort(exact, kind="stable")[:count]
+            near[row], distances[row] = others[best], exact[best]
     return start + near.astype(np.int64), distances
 
 

@@ -55,6 +55,10 @@ def test_sparse_rows_have_the_neighbors_of_dense_ones(comm, metric):
     single = SparseDataset.of(scipy.sparse.csr_matrix(POINTS.astype(np.float32) + 4096), comm)
     if metric == "euclidean":
         np.testing.assert_array_equal(nearest_by(single, 6, metric)[1], found[1])
+        apart = POINTS + 2.0**36 * (np.arange(120)[:, None] % 2)
+        alike = Dataset.from_array(apart, comm=comm)
+        apart = SparseDataset.of(scipy.sparse.csr_matrix(apart), comm)
+        np.testing.assert_array_equal(nearest_by(apart, 6)[1], nearest_by(alike, 6)[1])
     with pytest.raises(InputError, match="too small to square"):
         SparseDataset.of(scipy.sparse.csr_matrix(1e-170 * POINTS), comm)
     leading = principal_components(sparse.sparse, sparse.layout, 2)

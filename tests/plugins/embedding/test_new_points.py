@@ -59,8 +59,8 @@ def test_places_are_continuous_at_fitted_points(kind, options):
         np.testing.assert_allclose(model.transform(new[n : n + 1])[0], places[n], atol=1e-9 * near)
 
 
-def test_rows_far_from_the_origin_keep_their_places():
-    points = POINTS[:150] + 2.0**32
+def test_rows_far_from_the_origin_and_their_mean_keep_their_places():
+    points = np.vstack([POINTS[:150] + 2.0**32, np.full(64, 2.0**60)])
     model = TSNE(random_state=0, max_iter=3).fit(points)
     np.testing.assert_array_equal(model.transform(points), model.embedding_)
 
