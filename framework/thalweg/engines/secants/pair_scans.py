@@ -19,7 +19,7 @@ from thalweg.engines.secants.secant_tiles import Block, Edges
 from thalweg.engines.secants.tile_scans import visit_pairs
 from thalweg.engines.secants.worst_secants import WorstPair
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, raise_on_all_ranks, rows_at, sum_large
+from thalweg.parallel import MPI, Layout, raise_on_all_ranks, refuse_differing, rows_at, sum_large
 
 #: Rows about whose median distances are computed; number of classes of bounds.
 SAMPLE, CLASSES = 384, 2 ** (63 - kernels.BELOW)
@@ -39,6 +39,9 @@ class Table:
     def __init__(self, layout: Layout, rows: Any, quantity: str, products: Products) -> None:
         with raise_on_all_ranks(layout.comm):
             self.rows = _checked(np.asarray(rows), layout.local_rows)
+        refuse_differing(layout.comm, "the numbers of columns", self.rows.shape[1])
+        types = layout.comm.allgather(self.rows.dtype.char)
+        self.rows = self.rows.astype(np.result_type(*types), copy=False)
         terms, self.multiply = self.rows.shape[1] + 8, products[0]
         self.center, own = np.zeros(self.rows.shape[1]), 0.0
         if quantity == "cosine":
@@ -153,7 +156,7 @@ class PairChanges:
         lower, upper = (
             (np.array([low, high + 1], dtype=np.int64) << kernels.BELOW).view(float).tolist()
         )
-        return lower, min(upper, self.worst.change)
+        return lower, min(self.worst.change, upper)  # that of the last class is NaN
 
 
 def candidates(
