@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from thalweg.data import Dataset
+from thalweg.data import Dataset, comm_of
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
 from thalweg.numerics import principal_components
-from thalweg.parallel import RowExchange, RowPlan, sum_over_ranks
+from thalweg.parallel import RowExchange, RowPlan, collective_call, refuse_differing, sum_over_ranks
 from thalweg_embedding.affinities.affinities_from_data import neighbor_count, one_way
 from thalweg_embedding.affinities.distances import SparseDataset, nearest_by
 from thalweg_embedding.affinities.symmetric import both_ways, column_numbers
@@ -52,6 +52,7 @@ LEGENDS = {
 }
 
 
+@collective_call(lambda data, *_, **__: comm_of(data))
 def faithfulness(
     data: Dataset | np.ndarray,
     places: np.ndarray,
@@ -59,7 +60,6 @@ def faithfulness(
     *,
     neighbors: int = NEIGHBORS,
     metric: str = "euclidean",
-    length: float | None = None,
 ) -> dict[str, np.ndarray]:
     """Measures of each point of a map.  Collective on the communicator of a data set.
 
@@ -75,9 +75,6 @@ def faithfulness(
         Neighbors that are compared, k.
     metric
         Distance of the data; that of the objective, if there is one.
-    length
-        By how much data are moved for the perturbation score; by default the median distance of
-        a point to its nearest neighbor.
 
     Returns
     -------
@@ -96,6 +93,7 @@ def faithfulness(
     if not isinstance(data, Dataset):
         data = Dataset.from_array(np.asarray(data, dtype=float))
     layout, places = data.layout, checked_map(data.layout, places)
+    refuse_differing(layout.comm, "the arguments of faithfulness", neighbors, metric)
     if not isinstance(neighbors, int | np.integer) or not 1 <= neighbors < layout.rows:
         raise InputError(
             f"neighbors must be an integer from 1 to {layout.rows - 1}, not {neighbors!r}"
@@ -117,8 +115,7 @@ def faithfulness(
     measures["singularity"] = np.divide(1.0, least, out=infinite, where=least > 0.0)
     dense = metric == "euclidean" and not isinstance(data, SparseDataset)
     if options is not None and dense and isinstance(objective.repulsion, AllPairs | GridPairs):
-        if length is None:
-            length = math.sqrt(np.median(layout.gather_rows(squared[:, 0])))
+        length = math.sqrt(np.median(layout.gather_rows(squared[:, 0])))
         found = before[:, :count], squared[:, :count]
         values = np.maximum(np.abs(values), FLATTEST * np.abs(values).max(axis=1, keepdims=True))
         inverse = np.einsum("nik,nk,njk->nij", vectors, 1.0 / np.maximum(values, TINY), vectors)

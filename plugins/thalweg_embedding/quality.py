@@ -10,10 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.data import Dataset
+from thalweg.data import Dataset, comm_of
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, max_over_ranks, on_root, sum_over_ranks
+from thalweg.parallel import (
+    MPI,
+    Layout,
+    collective_call,
+    max_over_ranks,
+    on_root,
+    refuse_differing,
+    sum_over_ranks,
+)
 from thalweg_embedding.pairs.cells import bounding_box
 
 #: Neighbors that are compared, and that vote on a class; those that the metric compares.
@@ -30,6 +38,7 @@ CLUSTERS, CLUSTERED_ROWS = 20, 5000
 RATIOS = 0.9
 
 
+@collective_call(lambda data, *_, **__: comm_of(data))
 def map_quality(
     data: Dataset | np.ndarray,
     places: np.ndarray,
@@ -79,6 +88,8 @@ def map_quality(
     if not isinstance(data, Dataset):
         data = Dataset.from_array(np.asarray(data, dtype=float))
     layout, places = data.layout, checked_map(data.layout, places)
+    arguments = labels is None, neighbors, sample, seed
+    refuse_differing(layout.comm, "the arguments of map_quality", *arguments)
     labels = data.gather_labels() if labels is None else np.asarray(labels)
     if labels is not None and labels.shape != (layout.rows,):
         raise InputError(f"labels must have shape ({layout.rows},), not {labels.shape}")

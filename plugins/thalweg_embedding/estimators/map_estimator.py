@@ -258,9 +258,7 @@ class MapEstimator(MapTransformer):
         return placed.points_at(places)
 
     @available_if(places_new_points)
-    def faithfulness(
-        self, neighbors: int = NEIGHBORS, length: float | None = None
-    ) -> dict[str, np.ndarray]:
+    def faithfulness(self, neighbors: int = NEIGHBORS) -> dict[str, np.ndarray]:
         """How far each point's place can be trusted: :func:`thalweg_embedding.faithfulness`.
 
         Of this rank's points; collective in a map fitted on several ranks.
@@ -269,9 +267,7 @@ class MapEstimator(MapTransformer):
         data = dataset_of(placed.points, placed.layout)
         with job_threads(self.n_jobs, data.comm):
             _, objective = self._objective(data, {"start": self.embedding_, **self._as_fitted()})
-            return faithfulness(
-                data, self.embedding_, objective, neighbors=neighbors, length=length
-            )
+            return faithfulness(data, self.embedding_, objective, neighbors=neighbors)
 
     def _as_fitted(self) -> dict[str, Any]:
         """Options that make the objective again more quickly."""

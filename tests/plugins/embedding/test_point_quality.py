@@ -119,6 +119,8 @@ def test_ranks_agree_with_one(comm, places):
     assert list(found) == ["kept", "false", "torn", "singularity", "perturbation"]
     for name, values in wanted.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-6)
+    with pytest.raises(InputError, match="arguments of faithfulness differ"):
+        faithfulness(data, data.layout.local(places), neighbors=4 + comm.rank)
 
 
 @pytest.mark.parametrize("model", [TSNE(density=0.1), UMAP(), PaCMAP(), TSNE(metric="cosine")])
