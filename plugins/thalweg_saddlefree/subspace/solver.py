@@ -125,11 +125,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     ] = "hessian"
     batch: Annotated[
         int | None,
-        Help(
-            "data rows of a step in the first epoch; by default an eighth, at most 1000",
-            unit="rows",
-            minimum=1,
-        ),
+        Help("rows of a step at first; by default an eighth, at most 1000", unit="rows", minimum=1),
     ] = None
     growth: Annotated[
         float, Help("largest factor of the batch from one epoch to the next; 1 keeps it", minimum=1)
@@ -138,12 +134,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         int | None, Help("upper bound of the batch; None: all rows", unit="rows", minimum=1)
     ] = 10 * BATCH
     curvature_share: Annotated[
-        float,
-        Help(
-            "share of the batch that curvature is computed from, 250 rows at least",
-            above=0,
-            maximum=1,
-        ),
+        float, Help("share of the batch that curvature sees, 250 rows at least", above=0, maximum=1)
     ] = 0.25
     lanczos: Annotated[
         int,
@@ -152,6 +143,9 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     damping: Annotated[
         float, Help("initial Levenberg-Marquardt damping", unit="curvature", above=0)
     ] = 3.0
+    least_damping: Annotated[
+        float, Help("least damping; 0.01 fits rows less closely that are trained on", minimum=0)
+    ] = 0.0
     check_every: Annotated[
         int, Help("steps between comparisons of actual and predicted decrease", minimum=1)
     ] = 5
@@ -222,10 +216,9 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
 
         Its ``last`` is the step; value and gradient are still those before it.
         """
-        measured = not state.settled or (state.counter + 1) % self.check_every == 0
         if state.whole:
             state = self._descended(state)
-        elif measured:
+        elif not state.settled or (state.counter + 1) % self.check_every == 0:
             state = self._measured(state)
         else:
             state, _ = self._moved(state)
@@ -288,8 +281,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             vector = self._product(state, along)
             if metric is not None:
                 vector = metric.apply(vector)
-            length = norm(vector)
-            if length > 0:
+            if (length := norm(vector)) > 0:
                 vector = vector * (norm(along) / length)
             directions.append(vector)
             along = vector
@@ -389,4 +381,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
                 damping *= factor
         elif not ratio >= 0.25:
             damping /= factor
-        return replace(state, ratio=ratio, settled=settled, damping=damping)
+        return replace(
+            state, ratio=ratio, settled=settled, damping=max(damping, self.least_damping)
+        )

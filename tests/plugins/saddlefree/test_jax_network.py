@@ -211,7 +211,6 @@ def test_updates_are_pure():
     optimizer.init(tree(2))  # for other parameters
     decayed = saddle_free(perceptron, data(60), "softmax", batch=30, l2=10.0)
     step, _ = decayed.update(tree(5), decayed.init(params), params)
-    # Decay prevails.
     assert all((step[name]["kernel"] * params[name]["kernel"]).sum() < 0 for name in "ab")
     leaves, jitted = jax.tree_util.tree_leaves, jax.jit(lambda tree: tree)
     for state, copied, step in zip(states, copies, steps, strict=False):

@@ -173,6 +173,8 @@ def test_batches_grow_where_noise_asks_and_not_else():
         assert state.noisy == grows
     for options, rows in (({"growth": 1.0}, 10), ({"largest_batch": 15}, 15)):
         assert stepped(*with_batches_of(10, problem, **options), 60).batch_rows == rows
+    damped = stepped(*with_batches_of(10, problem, least_damping=0.1), 60)
+    assert state.damping < 0.1 <= damped.damping
 
 
 def test_a_step_that_the_next_batch_shows_to_be_far_too_long_is_taken_back():
