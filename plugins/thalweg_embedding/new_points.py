@@ -85,7 +85,13 @@ class PlacedMap:
         is lowest.  No new point feels another, so that the result does not depend on what else is
         asked for.
         """
-        indices, squared = self._neighbors(new)
+        options, rows = self.options, len(self.places)
+        # Fuzzy affinities count the point itself.
+        neighbors = float(options.n_neighbors - (options.affinity == "fuzzy"))
+        if options.affinity == "entropic":
+            neighbors = 3.0 * max(perplexities_for(rows, options))
+        k = min(rows, max(3, round(neighbors)))
+        indices, squared = nearest_known(self.points, self.layout, new, k, options.metric)
         places = np.empty((len(indices), self.places.shape[1]))
         for first in range(0, len(indices), BATCH):
             part = slice(first, first + BATCH)
@@ -112,24 +118,6 @@ class PlacedMap:
             places[better], lowest[better] = trial[better], value[better]
         self._descend(places, value_and_slope)
         return places
-
-    def _neighbors(self, new: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Nearest known points in ascending order, and squared distances.  Collective."""
-        options, rows = self.options, len(self.places)
-        # Fuzzy affinities count the point itself.
-        neighbors = float(options.n_neighbors - (options.affinity == "fuzzy"))
-        if options.affinity == "entropic":
-            neighbors = 3.0 * max(perplexities_for(rows, options))
-        k = min(rows, max(3, round(neighbors)))
-        if options.metric == "precomputed":
-            if scipy.sparse.issparse(new):
-                raise InputError("distances of new points to all fitted ones must be a dense array")
-            if new.min(initial=0.0) < 0.0:
-                raise InputError("precomputed distances must not be negative")
-            squared = np.asarray(new, dtype=float) ** 2
-            near = np.argsort(squared, axis=1, kind="stable")[:, :k]
-            return near, np.take_along_axis(squared, near, 1)
-        return nearest_known(self.points, self.layout, new, k, options.metric)
 
     def points_at(self, places: np.ndarray) -> np.ndarray:
         """Points that belong at this rank's places of the map, shape (M, features).  Collective.
@@ -220,6 +208,14 @@ def nearest_known(
     Collective; ``points`` and ``layout`` are those of :class:`PlacedMap`.
     """
     metric = ALIASES.get(metric, metric)
+    if metric == "precomputed":
+        if scipy.sparse.issparse(new):
+            raise InputError("distances of new points to all fitted ones must be a dense array")
+        if new.min(initial=0.0) < 0.0:
+            raise InputError("precomputed distances must not be negative")
+        squared = np.asarray(new, dtype=float) ** 2
+        near = np.argsort(squared, axis=1, kind="stable")[:, :k]
+        return near, np.take_along_axis(squared, near, 1)
     if metric not in ("euclidean", *ANGULAR, *OTHERS):
         raise InputError(
             f"new points cannot be placed by metric '{metric}'; use 'euclidean', 'cosine', "

@@ -188,26 +188,23 @@ class _Table:
         # loadtxt with usecols does not mind longer lines; we do.
         odd = separator and any(line.count(separator) != self.width - 1 for line in lines)
         if failure or rounded or (odd and not quoted):
-            self._find_wrong(columns, failure, rounded)
+            # The first field that is no number, or that float64 rounds.
+            for where, fields in self.rows():
+                for column in columns:
+                    name = f"column {column}" + (f" ('{self.names[column]}')" if self.names else "")
+                    field = fields[column].strip()
+                    if failure and not field:
+                        raise InputError(f"{where} has nothing in {name}") from failure
+                    if failure and _is_text(field):
+                        raise InputError(
+                            f"{where} has the string {field!r} in {name}, not a number; make that "
+                            "column the labels, or choose others by 'columns'"
+                        ) from failure
+                    whole = rounded and field.lstrip("+-").isdigit()
+                    if whole and Decimal(field) != Decimal(repr(float(field))):
+                        raise InputError(f"{where} has {field} in {name}, {ROUNDED}")
         if failure:
             raise InputError(
                 f"'{self.path}' cannot be read as a table of numbers: {failure}"
             ) from failure
         return array
-
-    def _find_wrong(self, columns: list[int], failure: Exception | None, rounded: bool) -> None:
-        """Raise an error on the first field that is no number, or that float64 rounds."""
-        for where, fields in self.rows():
-            for column in columns:
-                name = f"column {column}" + (f" ('{self.names[column]}')" if self.names else "")
-                field = fields[column].strip()
-                if failure and not field:
-                    raise InputError(f"{where} has nothing in {name}") from failure
-                if failure and _is_text(field):
-                    raise InputError(
-                        f"{where} has the string {field!r} in {name}, where a number should be; "
-                        "make that column the labels, or choose others by 'columns'"
-                    ) from failure
-                whole = rounded and field.lstrip("+-").isdigit()
-                if whole and Decimal(field) != Decimal(repr(float(field))):
-                    raise InputError(f"{where} has {field} in {name}, {ROUNDED}")

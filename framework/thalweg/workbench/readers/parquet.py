@@ -74,7 +74,7 @@ def read_parquet(path: Path, options: Mapping[str, Any]) -> Source:
     give its number from 0; that column is then no part of the data.
     """
     pyarrow = extra("pyarrow", "formats", f"the Parquet file '{path}'")
-    from pyarrow import parquet
+    from pyarrow import parquet, types
 
     with (
         refused((pyarrow.ArrowException, OSError), f"'{path}' is damaged, or not a Parquet file"),
@@ -98,25 +98,17 @@ def read_parquet(path: Path, options: Mapping[str, Any]) -> Source:
     else:
         numbers = column_numbers(chosen, names, len(names), f"'{path}'")
     columns = tuple(names[number] for number in numbers)
-    types = [_type_of(schema.field(name), path) for name in columns]
-    width = sum(width for width, _ in types)
+    width, kinds = 0, []
+    for field in map(schema.field, columns):  # of which one may hold lists of one length
+        kind = field.type.value_type if types.is_fixed_size_list(field.type) else field.type
+        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+            raise InputError(
+                f"column '{field.name}' of '{path}' holds values of type {field.type}, not real "
+                f"numbers; make it the labels, or choose other columns by 'columns'"
+            )
+        width += 1 if kind == field.type else field.type.list_size
+        kinds.append(pyarrow.array([], kind).to_numpy(zero_copy_only=False).dtype)
     check_array(np.dtype(float), (rows, width), f"'{path}'")
-    dtype = np.result_type(*(dtype for _, dtype in types))
+    dtype = np.result_type(*kinds)
     reader = ParquetRows(path, columns, (rows, width), dtype)
     return Source(rows, (width,), dtype, reader, labels=labels, columns_chosen=True)
-
-
-def _type_of(field: Any, path: Path) -> tuple[int, np.dtype]:
-    """Number of columns in the data, and type of their numbers."""
-    import pyarrow
-    from pyarrow import types
-
-    kind, width = field.type, 1
-    if types.is_fixed_size_list(kind):
-        kind, width = field.type.value_type, field.type.list_size
-    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-        raise InputError(
-            f"column '{field.name}' of '{path}' holds values of type {field.type}, not real "
-            f"numbers; make it the labels, or choose other columns by 'columns'"
-        )
-    return width, pyarrow.array([], kind).to_numpy(zero_copy_only=False).dtype
