@@ -67,6 +67,10 @@ def test_seeds_give_maps_of_equal_quality_that_differ(comm, init):
     np.testing.assert_array_equal(same, expected)
     values = [fit.objective_ for fit in fits]
     assert max(values) < 1.02 * min(values)
+    near = [kneighbors_graph(maps[fit], 10).toarray() > 0.0 for fit in (2, 4)]
+    expected = (near[0] & near[1]).sum(axis=1) / (near[0] | near[1]).sum(axis=1)
+    found = points.layout.gather_rows(fits[-1].stability(2, 10))  # of the seeds 0 and 1
+    np.testing.assert_allclose(found, expected)
 
 
 def test_precomputed_affinities_may_be_dense_or_sparse():
