@@ -227,15 +227,15 @@ def _distance(a, b, limit):
 
     In four sums, which need not wait for one another; their order is the same wherever it is used.
     """
-    one = two = three = four = total = 0.0
+    one = two = three = four = total = np.float64(0.0)
     c = 0
     while c + 4 <= a.size:
         stop = min(c + 32, a.size - a.size % 4)
         while c < stop:
-            first = float(a[c]) - float(b[c])
-            second = float(a[c + 1]) - float(b[c + 1])
-            third = float(a[c + 2]) - float(b[c + 2])
-            fourth = float(a[c + 3]) - float(b[c + 3])
+            first = np.float64(a[c]) - np.float64(b[c])
+            second = np.float64(a[c + 1]) - np.float64(b[c + 1])
+            third = np.float64(a[c + 2]) - np.float64(b[c + 2])
+            fourth = np.float64(a[c + 3]) - np.float64(b[c + 3])
             one += first * first
             two += second * second
             three += third * third
@@ -245,7 +245,7 @@ def _distance(a, b, limit):
         if total >= limit:
             return total
     while c < a.size:
-        first = float(a[c]) - float(b[c])
+        first = np.float64(a[c]) - np.float64(b[c])
         total += first * first
         c += 1
     return total

@@ -21,14 +21,15 @@ def data(layout, clusters=30):
 
 
 @pytest.mark.ranks(1, 2, 4)
-def test_most_neighbors_are_found_and_their_distances_are_exact(comm, monkeypatch):
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+def test_most_neighbors_are_found_and_their_distances_are_exact(comm, monkeypatch, precision):
     monkeypatch.setattr(module, "FEW_ROWS", 300)
     monkeypatch.setattr(module, "FETCHED", 2**19)  # several parts
     seen = []
     by_trees = module._by_trees
     monkeypatch.setattr(module, "_by_trees", lambda p, *rest: seen.append(p) or by_trees(p, *rest))
     layout, k = Layout(comm, 2_000, 10), 15
-    values = data(layout)
+    values = data(layout).astype(precision)
     found = approximate_neighbors(layout, values, k, seed=3)
     exact, _ = nearest_neighbors(layout, values, k)
     hits = [len(np.intersect1d(a, b)) for a, b in zip(found.indices, exact, strict=True)]
@@ -36,7 +37,7 @@ def test_most_neighbors_are_found_and_their_distances_are_exact(comm, monkeypatc
     assert recall > 0.97
     assert not found.exact_because
     assert found.recall == pytest.approx(recall, abs=0.02)
-    whole = layout.gather_rows(values)
+    whole = layout.gather_rows(values).astype(float)
     measured = ((values[:, None] - whole[found.indices]) ** 2).sum(axis=2)
     np.testing.assert_allclose(found.squared, measured, rtol=1e-12)
     assert (np.diff(found.squared, axis=1) >= 0).all()
