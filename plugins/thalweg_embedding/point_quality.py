@@ -82,8 +82,8 @@ def faithfulness(
         ``kept``: share of the k nearest points in the data that are so in the map;
         ``false``: share of the k nearest in the map that are not among the 5 k nearest in the data;
         ``torn``: share of the k nearest in the data that are not among the 5 k nearest in the map;
-        with an objective ``singularity``, and where its affinities are those of dense points in
-        Euclidean distance, whose pairs all repel alike, ``perturbation``.
+        with an objective ``singularity``, and where its affinities are entropic ones of dense
+        points in Euclidean distance, whose pairs all repel alike, ``perturbation``.
 
     Raises
     ------
@@ -114,7 +114,8 @@ def faithfulness(
     least, infinite = values[:, 0], np.full(len(places), np.inf)
     measures["singularity"] = np.divide(1.0, least, out=infinite, where=least > 0.0)
     dense = metric == "euclidean" and not isinstance(data, SparseDataset)
-    if options is not None and dense and isinstance(objective.repulsion, AllPairs | GridPairs):
+    entropic = options is not None and options.affinity == "entropic"
+    if entropic and dense and isinstance(objective.repulsion, AllPairs | GridPairs):
         length = math.sqrt(np.median(layout.gather_rows(squared[:, 0])))
         found = before[:, :count], squared[:, :count]
         values = np.maximum(np.abs(values), FLATTEST * np.abs(values).max(axis=1, keepdims=True))
