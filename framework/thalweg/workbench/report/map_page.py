@@ -36,8 +36,10 @@ def write_map_page(
     caption: str = "",
     thumbnails: np.ndarray | None = None,
     measures: Mapping[str, np.ndarray] | None = None,
+    labelings: Mapping[str, tuple[np.ndarray, Sequence[str] | None]] | None = None,
+    stops: Mapping[str, np.ndarray] | None = None,
 ) -> None:
-    """Write a map of two dimensions as a page.  Called on one rank.
+    """Write a map of two dimensions as a page, or several of the same points.  Called on one rank.
 
     Dense places are shaded by density, up to a million points and more.  Classes are switched on
     and off in the legend; the pointer shows the row, the class and the picture of the nearest
@@ -48,7 +50,7 @@ def write_map_page(
     path
         File to write.
     points
-        Whole map, shape ``(n, 2)``.
+        Whole map, shape ``(n, 2)``; that of the ``stops`` which is shown first.
     labels
         Integers from 0, shape ``(n,)``.
     label_names
@@ -61,33 +63,48 @@ def write_map_page(
         where they would take more than 64 MiB.
     measures
         Numbers of each point, shape ``(n,)``, by what they say; the page offers to color by each.
+    labelings
+        Further labels by their names, each with names of its classes or None; -1 is no class.
+    stops
+        Maps by their names, each of shape ``(n, 2)``, between which a slider moves the points.
+        They are shown in one size, turned onto one another; the scale is that of each map.
 
     Raises
     ------
     InputError
         A map of another shape or not finite, labels, pictures or measures that do not fit.
     """
-    points = np.asarray(points, dtype=float)
-    if points.ndim != 2 or points.shape[1] != 2 or not np.isfinite(points).all():
-        raise InputError(
-            f"a page shows finite maps of two dimensions, not one of shape {points.shape}"
-        )
+    maps = {"": np.asarray(points, dtype=float)}
+    maps |= {name: np.asarray(places, dtype=float) for name, places in (stops or {}).items()}
+    points = maps[""]
+    for places in maps.values():
+        if places.ndim != 2 or places.shape[1] != 2 or not np.isfinite(places).all():
+            raise InputError(
+                f"a page shows finite maps of two dimensions, not one of shape {places.shape}"
+            )
+        if np.abs(places).max(initial=0.0) > LARGEST:
+            raise InputError(f"a page shows coordinates of at most {LARGEST:g}; scale the map")
     layers = {name: np.asarray(rows, dtype=float) for name, rows in (measures or {}).items()}
-    for what, rows in (("labels", labels), ("thumbnails", thumbnails), *layers.items()):
+    classes = {name: (np.asarray(rows), names) for name, (rows, names) in (labelings or {}).items()}
+    own = [("labels", labels), ("thumbnails", thumbnails), *layers.items(), *(stops or {}).items()]
+    for what, rows in (*own, *((name, rows) for name, (rows, _) in classes.items())):
         if rows is not None and len(rows) != len(points):
             raise InputError(f"there are {len(rows)} {what} for {len(points)} points")
-    if np.abs(points).max(initial=0.0) > LARGEST:
-        raise InputError(f"a page shows coordinates of at most {LARGEST:g}; scale the map")
     title, caption = printable(title), printable(caption)
     center = 0.5 * (points.max(axis=0) + points.min(axis=0)) if len(points) else np.zeros(2)
     facts: dict[str, Any] = {
         "title": title,
         "count": len(points),
         "center": center.tolist(),
-        "places": _encoded(points - center, "<f4"),
+        "places": "" if stops and len(points) else _encoded(points - center, "<f4"),
     }
     if len(points):
+        facts["stops"] = [_stop(name, maps[name], points) for name in stops or {}]
         facts["layers"] = [_layer(name, rows) for name, rows in layers.items()]
+        facts["labelings"] = [
+            {"name": printable(name), **_classes(rows, names, True)}
+            for name, (rows, names) in classes.items()
+        ]
     if labels is not None and len(labels):
         facts |= _classes(np.asarray(labels), label_names)
     if thumbnails is not None and len(points):
@@ -106,15 +123,28 @@ def write_map_page(
         Path(temporary).write_text(page, encoding="utf-8", errors="replace")
 
 
-def _classes(labels: np.ndarray, label_names: Sequence[str] | None) -> dict[str, Any]:
-    """Labels, with the name and the color of each class."""
-    count = class_count(labels, len(labels))
+def _classes(
+    labels: np.ndarray, label_names: Sequence[str] | None, partly: bool = False
+) -> dict[str, Any]:
+    """Labels, with the name and the color of each class; ``partly``: where -1 is no class."""
+    none = labels < 0 if partly else np.zeros(len(labels), dtype=bool)
+    count = class_count(np.where(none, 0, labels), len(labels)) if not none.all() else 0
     names = [str(number) for number in range(count)] if label_names is None else label_names
+    colors = np.rint(255 * class_colors(count)).astype(int).tolist()
     return {
-        "names": [printable(str(name)) for name in names[:count]],
-        "colors": np.rint(255 * class_colors(count)).astype(int).tolist(),
-        "labels": _encoded(labels, "<u4"),
+        "names": [*(printable(str(name)) for name in names[:count]), *["none"] * bool(none.any())],
+        "colors": [*colors, *[[200, 200, 200]] * bool(none.any())],
+        "labels": _encoded(np.where(none, count, labels), "<u4"),
     }
+
+
+def _stop(name: str, places: np.ndarray, points: np.ndarray) -> dict[str, Any]:
+    """A map as integers that fill its box, and whether it is that of the points shown first."""
+    low, high = places.min(axis=0), places.max(axis=0)
+    step = max(float((high - low).max()), 1e-300) / 65535.0
+    steps = _encoded(np.rint((places - low) / step), "<u2")
+    is_first = np.array_equal(places, points)
+    return {"name": printable(name), "step": step, "steps": steps, "isFirst": is_first}
 
 
 def _layer(name: str, values: np.ndarray) -> dict[str, Any]:

@@ -25,7 +25,7 @@ VISIT = """<script>window.addEventListener("load", () => setTimeout(() => {
   document.body.dataset.told = find("#tip span").textContent + ", zoom " + scale / before;
   if (layers.length) {
     const choice = find("#legend select");
-    choice.value = 0;
+    choice.value = 1;
     choice.dispatchEvent(new Event("change"));
     document.body.dataset.ends = find(".ends").textContent + ` ${colorOf(0)} ${colorOf(count - 1)}`;
   }
@@ -93,6 +93,79 @@ def test_pictures_of_other_shapes_are_refused_and_gaps_in_them_drawn(tmp_path):
     assert facts_of(page)[1]["pictures"]["width"] == 3
 
 
+#: Colors by groups, goes on to the second stop, and writes down what the page tells.
+SLIDE = """<script>window.addEventListener("load", () => setTimeout(() => {
+  choose(options.indexOf(groups));
+  slider.value = 1.5;
+  slider.dispatchEvent(new Event("input"));
+  const turned = stops.map((one) => [0, 1, 2].map((i) => one.places[i].toFixed(3)));
+  document.body.dataset.told = [find("#stops b").textContent, groups.names.join(),
+    Array.from(groups.labels).join(""), Array.from(lasting.values).join(""), unit.toFixed(3),
+    Array.from(places.slice(0, 3), (z) => z.toFixed(3)), ...turned].join("|");
+}, 200));</script></html>"""
+
+
+def told_by(page, script, folder):
+    """What a browser tells of a page, to which a script is added."""
+    page.write_text(page.read_text(encoding="utf-8").replace("</html>", script), encoding="utf-8")
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    command += [f"--user-data-dir={folder}", "--virtual-time-budget=3000", page.as_uri()]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return run.stdout
+
+
+def three_maps():
+    """Three groups of 40 that a turn, a reflection and another size leave; two come together."""
+    first = np.repeat([[0.0, 0.0], [60.0, 0.0], [0.0, 30.0]], 40, axis=0)
+    first += GENERATOR.uniform(-1.0, 1.0, first.shape)
+    last = first + np.repeat([[0.0, 0.0], [-58.0, 0.0], [0.0, 0.0]], 40, axis=0)
+    return {"one": first, "two": 5.0 * first[:, ::-1] + 3.0, "λ = 1": last}
+
+
+def test_a_page_of_several_maps_holds_them_and_their_labelings(tmp_path):
+    maps, page = three_maps(), tmp_path / "map.html"
+    pose = (np.arange(120) % 3 - 1, ["left", "right"])
+    write_map_page(page, maps["two"], stops=maps, labelings={"pose": pose})
+    facts = facts_of(page)[1]
+    assert [stop["name"] for stop in facts["stops"]] == list(maps)
+    assert [stop["isFirst"] for stop in facts["stops"]] == [False, True, False]
+    for stop, places in zip(facts["stops"], maps.values(), strict=True):
+        steps = np.frombuffer(base64.b64decode(stop["steps"]), "<u2").reshape(-1, 2)
+        near = steps * stop["step"] + places.min(axis=0)
+        np.testing.assert_allclose(near, places, atol=0.51 * stop["step"])
+    (labeling,) = facts["labelings"]
+    assert labeling["name"] == "pose"
+    assert labeling["names"] == ["left", "right", "none"]
+    kept = np.frombuffer(base64.b64decode(labeling["labels"]), "<u4")
+    np.testing.assert_array_equal(kept, (np.arange(120) + 2) % 3)
+    for wrong in (
+        {"stops": {"a": np.zeros((3, 2))}},
+        {"labelings": {"a": (np.zeros(3, int), None)}},
+    ):
+        with pytest.raises(InputError, match="there are 3 a for 120 points"):
+            write_map_page(page, maps["two"], **wrong)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser is installed")
+def test_a_slider_moves_between_maps_turned_onto_one_another(tmp_path):
+    maps, page = three_maps(), tmp_path / "map.html"
+    write_map_page(page, maps["one"], stops=maps)
+    told = re.search('data-told="(.*?)"', told_by(page, SLIDE, tmp_path))[1].split("|")
+    name, names, labels, times, unit, places, one, two, three = told
+    assert name == "λ = 1"
+    assert one == two != three  # a turn, a reflection and a size are undone
+    middle = [
+        (float(a) + float(b)) / 2 for a, b in zip(two.split(","), three.split(","), strict=True)
+    ]
+    assert [float(z) for z in places.split(",")] == pytest.approx(middle, abs=2e-3)
+    # Of three groups one lasts in all maps, and two in the first two.
+    assert sorted(re.findall(r"persists over (\d) of 3", names)) == ["2", "2", "3"]
+    assert {labels[:40], labels[40:80], labels[80:]} == {c * 40 for c in "012"}
+    assert times == "2" * 80 + "3" * 40
+    sizes = [np.abs(one - one.mean(axis=0)).max() for one in maps.values()]
+    assert float(unit) == pytest.approx((sizes[1] * sizes[2]) ** -0.5, abs=2e-3)
+
+
 @pytest.mark.skipif(BROWSER is None, reason="no browser is installed")
 @pytest.mark.parametrize("count", [1000, 40_000])
 def test_a_browser_zooms_and_tells_the_row_under_the_pointer(tmp_path, count):
@@ -101,14 +174,11 @@ def test_a_browser_zooms_and_tells_the_row_under_the_pointer(tmp_path, count):
     labels[labels == 5] = 7
     measures = {"kept": np.linspace(0.0, 1.0, count)}
     write_map_page(page, GENERATOR.normal(size=(count, 2)), labels, measures=measures)
-    page.write_text(page.read_text(encoding="utf-8").replace("</html>", VISIT), encoding="utf-8")
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
-    command += [f"--user-data-dir={tmp_path}", "--virtual-time-budget=3000", page.as_uri()]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    told = re.search(r'data-told="row 700: 0, zoom ([\d.]+)"', run.stdout)
-    assert told is not None, run.stdout[-300:]
+    shown = told_by(page, VISIT, tmp_path)
+    told = re.search(r'data-told="row 700: 0, zoom ([\d.]+)"', shown)
+    assert told is not None, shown[-300:]
     assert float(told[1]) == pytest.approx(np.exp(1.35), rel=1e-3)
-    assert 'data-ends="0: none1: all 68,1,84 253,231,37"' in run.stdout
-    legend = re.search(r'<div id="legend">(.*?)<div id="scale">', run.stdout, re.DOTALL)[1]
+    assert 'data-ends="0: none1: all 68,1,84 253,231,37"' in shown
+    legend = re.search(r'<div id="legend">(.*?)<div id="scale">', shown, re.DOTALL)[1]
     assert re.findall(r"</b>(\w+)", legend) == list("0123467")  # of classes that have rows
-    assert "wheel to zoom" in run.stdout
+    assert "wheel to zoom" in shown
