@@ -37,7 +37,7 @@ def embedding(
     dataset: Dataset,
     *,
     start: np.ndarray | None = None,
-    weights: Weights | None = None,
+    weights: Weights | Affinities | None = None,
     **options: Any,
 ) -> PairwiseEmbedding:
     """An embedding of a data set's rows.  Collective.
@@ -71,7 +71,9 @@ def embedding(
     made = _Embedding(family, dataset, chosen, dataset.layout.with_columns(chosen.dimensions))
     check_dimensions(made.layout)
     notes: list[str] = []
-    affinities = Affinities(weights) if weights is not None else made.affinities(notes.append)
+    affinities = weights if isinstance(weights, Affinities) else Affinities(weights)
+    if weights is None:
+        affinities = made.affinities(notes.append)
     densities = None
     if chosen.density > 0.0:
         if affinities.squared is None:

@@ -87,6 +87,21 @@ T_SNE = Family("t-sne", LOGARITHM, STUDENT, normalized=True)
 T_ELASTIC_EMBEDDING = Family("t-ee", LOGARITHM, STUDENT, normalized=False)
 
 
+#: What maps by t-SNE with weaker repulsion are like, up to a weight (Boehm, Berens and Kobak 2022).
+LIKENESS = {
+    1 / 50: "near Laplacian eigenmaps", 1 / 15: "like ForceAtlas2",
+    1 / 6: "between ForceAtlas2 and UMAP", 0.4: "like UMAP", 0.95: "between UMAP and t-SNE",
+    1.05: "t-SNE", math.inf: "wider than t-SNE",
+}  # fmt: skip
+
+
+def stop_name(lambda_: float) -> str:
+    """A map by t-SNE with this weight of the repulsion, in words."""
+    likeness = next(words for most, words in LIKENESS.items() if lambda_ <= most)
+    share = f"1/{1 / lambda_:.3g}" if 0.0 < lambda_ <= 0.5 else f"{lambda_:.3g}"
+    return f"λ = {share}: {likeness}"
+
+
 def student_sne(
     degrees_of_freedom: Annotated[
         float,

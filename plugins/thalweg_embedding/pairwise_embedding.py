@@ -22,6 +22,7 @@ from thalweg.interfaces import Homotopy, Objective
 from thalweg.parallel import Array, Layout, min_over_ranks, sketch, sum_over_ranks
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.defaults import ROWS_PER_STEP, START_SCALE
+from thalweg_embedding.families import stop_name
 from thalweg_embedding.options import AffinityOptions
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.cells import bounding_box
@@ -283,6 +284,10 @@ class PairwiseEmbedding(
         if value != last or self.density is not None:
             return math.nan
         return self.constant + attracted + parameter * repelled
+
+    def stage_name(self, parameter: float) -> str:
+        """In words where they are known, those of t-SNE."""
+        return stop_name(parameter) if self.label == "t-sne" else super().stage_name(parameter)
 
     def escape_stationary_point(self, x: Array) -> Array:
         """A map that has collapsed, moved by the random numbers of a start.

@@ -37,17 +37,15 @@ class Homotopy(Capability):
         """Raise InputError if the parameter cannot have this value; by default any will do."""
 
     def value_at(self, parameter: float, value: float) -> float:
-        """The value with another parameter, where the last evaluation was; by default unknown.
+        """The value with another parameter, where the last evaluation returned ``value``.
 
-        The trace of a homotopy shows by it how the wanted objective falls in all stages.
-
-        Parameters
-        ----------
-        value
-            Of an iterate.  Where the last evaluation, of the value alone or with the gradient,
-            returned another one, the answer is NaN.
+        By default, and after another evaluation, NaN.  Traces show by it how the objective falls.
         """
         return math.nan
+
+    def stage_name(self, parameter: float) -> str:
+        """What a result with this value of the parameter is called where several are shown."""
+        return f"{self.homotopy_name} = {parameter:.4g}"
 
     #: Maximum number of iterations of these stages but the last; None for the driver's own rule.
     default_stage_iterations: int | None = None
