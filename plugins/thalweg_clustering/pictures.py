@@ -13,6 +13,30 @@ from thalweg_clustering.estimator import KDAC
 DRAWN = 5000
 
 
+def views(model: KDAC, X: Any, y: Any | None = None, names: Sequence[str] = ()) -> dict[str, Any]:
+    """What ``write_map_page`` of ``thalweg.workbench.report`` takes to show all on one page.
+
+    Parameters
+    ----------
+    model, X, y
+        As :func:`plot_views` takes them.
+    names
+        Names of the labelings given, then of the alternatives, such as ``["pose", "person"]``.
+    """
+    given = [] if y is None else [*np.asarray(y).reshape(len(X), -1).T]
+    found = [alternative.labels for alternative in model.alternatives_]
+    named = [f"given {number + 1}" for number in range(len(given))]
+    named += [f"alternative {number + 1}" for number in range(len(found))]
+    named = [*names, *named[len(names) :]]
+    labelings: dict[str, Any] = {}
+    for name, labels in zip(named, (*given, *found), strict=True):
+        classes, codes = np.unique(labels, return_inverse=True)
+        labelings[name] = codes, [str(one) for one in classes]
+    maps = (_plane(model.transform(X, number)) for number in range(len(found)))
+    stops = {f"view by {name}": flat for name, flat in zip(named[len(given) :], maps, strict=True)}
+    return {"points": next(iter(stops.values())), "stops": stops, "labelings": labelings}
+
+
 def plot_views(model: KDAC, X: Any, y: Any | None = None) -> Any:
     """Samples in the subspace of each alternative, colored by each labeling in turn.
 
@@ -36,20 +60,14 @@ def plot_views(model: KDAC, X: Any, y: Any | None = None) -> Any:
     from matplotlib.figure import Figure
 
     chosen = np.unique(np.linspace(0, len(X) - 1, min(DRAWN, len(X))).astype(int))
-    labelings: list[tuple[str, np.ndarray]] = []
-    if y is not None:
-        columns = np.asarray(y)[:, None] if np.ndim(y) == 1 else np.asarray(y)
-        labelings += [(f"given {c + 1}", columns[:, c]) for c in range(columns.shape[1])]
-    for index, alternative in enumerate(model.alternatives_):
-        labelings.append((f"alternative {index + 1}", alternative.labels))
-    rows, width = len(model.alternatives_), len(labelings)
+    shown = views(model, X, y)
+    maps, labelings = shown["stops"], shown["labelings"]
+    rows, width = len(maps), len(labelings)
     figure = Figure(figsize=(2.6 * width, 2.6 * rows), layout="constrained")
     panels = figure.subplots(rows, width, squeeze=False)
-    for index, line in enumerate(panels):
-        flat = _plane(model.transform(X, index))[chosen]
-        for axes, (name, labels) in zip(line, labelings, strict=True):
-            colors = np.unique(labels, return_inverse=True)[1][chosen]
-            axes.scatter(flat[:, 0], flat[:, 1], c=colors, s=4, cmap="tab10", linewidths=0)
+    for index, (line, flat) in enumerate(zip(panels, maps.values(), strict=True)):
+        for axes, (name, (colors, _)) in zip(line, labelings.items(), strict=True):
+            axes.scatter(*flat[chosen].T, c=colors[chosen], s=4, cmap="tab10", linewidths=0)
             axes.set(xticks=[], yticks=[])
             if index == 0:
                 axes.set_title(f"colors: {name}", fontsize=9)

@@ -21,6 +21,7 @@ from thalweg_clustering import (
     plot_feature_weights,
     plot_views,
 )
+from thalweg_clustering import views as views_of
 from thalweg_clustering.agreement import normalized_mutual_information as nmi
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kernels import kernel_function
@@ -191,6 +192,19 @@ def test_pictures_show_every_alternative(views):
     np.testing.assert_allclose(sorted(widths), sorted(model.feature_weights_))
     one = KDAC(n_components=1, sigma=0.4).fit(points, given)
     assert len(plot_views(one, points).axes) == 1
+
+
+def test_views_are_maps_of_the_subspaces_with_all_labelings(views):
+    points, given, _ = views(100)
+    model = KDAC(**SETTINGS).fit(points, given)
+    page = views_of(model, points, np.array(["left", "right"])[given], ["side"])
+    assert list(page["stops"]) == ["view by alternative 1"]
+    assert page["points"] is page["stops"]["view by alternative 1"]
+    apart = model.transform(points) - model.transform(points).mean(axis=0)
+    np.testing.assert_allclose(page["points"] @ page["points"].T, apart @ apart.T, atol=1e-9)
+    assert page["labelings"]["side"][1] == ["left", "right"]
+    np.testing.assert_array_equal(page["labelings"]["side"][0], given)
+    np.testing.assert_array_equal(page["labelings"]["alternative 1"][0], model.labels_)
 
 
 def test_seeds_threads_and_steps_are_given_as_to_other_estimators(views, monkeypatch):
