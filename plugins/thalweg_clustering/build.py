@@ -140,7 +140,15 @@ def _settings(
         raise InputError(f"the task must be one of {', '.join(TASKS)}, not {task!r}")
     known = _labelings(dataset, labelings, chosen.other_labels, task, comm)
     if chosen.links is not None:
-        pairs = _read_links(chosen.links, comm)
+        file = Path(chosen.links).expanduser()
+
+        def read() -> np.ndarray:
+            try:
+                return np.loadtxt(file, delimiter=",", ndmin=2)
+            except (OSError, ValueError) as error:
+                raise InputError(f"the links cannot be read from '{file}': {error}") from error
+
+        pairs = np.asarray(on_root(comm, read))
     if task == "semi-supervised" and not known and pairs is None:
         raise InputError("a semi-supervised task needs labels of some rows, or links")
     weights = {"alternative": -chosen.lambda_, "semi-supervised": chosen.label_weight}
@@ -278,16 +286,6 @@ def _labelings(
     if task == "alternative" and not known:
         raise InputError(f"{what} is needed: give the labels of an existing clustering")
     return known
-
-
-def _read_links(file: str, comm: MPI.Comm) -> np.ndarray:
-    def read() -> np.ndarray:
-        try:
-            return np.loadtxt(Path(file).expanduser(), delimiter=",", ndmin=2)
-        except (OSError, ValueError) as error:
-            raise InputError(f"the links cannot be read from '{file}': {error}") from error
-
-    return np.asarray(on_root(comm, read))
 
 
 def _prepare(

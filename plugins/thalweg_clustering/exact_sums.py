@@ -165,13 +165,6 @@ class StoredKernel(_ExactKernel):
             self._for, self._scales_for = w.copy(), self.scales
         return self._kernel
 
-    def _gamma_of(self, weights: PairWeights) -> np.ndarray:
-        if any_over_ranks(self.layout.comm, not weights.same_as(self._weights)):
-            whole = self.layout.gather_rows(weights.factor)
-            self._gamma = (weights.factor * weights.signs) @ whole.T
-            self._weights = weights
-        return self._gamma
-
     def row_sums(self, w: np.ndarray) -> np.ndarray:
         return self.kernel(w).sum(axis=1)
 
@@ -184,7 +177,11 @@ class StoredKernel(_ExactKernel):
         kernel = self.kernel(w)
         if order and not self.function.gaussian:
             kernel = (self.function.first, self.function.second)[order - 1](self._beta)
-        psi = kernel * self._gamma_of(weights)
+        if any_over_ranks(self.layout.comm, not weights.same_as(self._weights)):
+            whole = self.layout.gather_rows(weights.factor)
+            self._gamma = (weights.factor * weights.signs) @ whole.T
+            self._weights = weights
+        psi = kernel * self._gamma
         if self.function.gaussian and order:
             psi *= (-0.5) ** order
         if direction is not None:

@@ -40,6 +40,9 @@ TILE_ROWS, TILE_COLUMNS = 256, 2048
 #: Numbers of a block of rows and landmarks: in single precision it stays in a cache of 1 MiB.
 BLOCK_SIZE = 1 << 18
 
+#: Own and received arrays, whether only pairs i < j are met, sums of both, and what polls MPI.
+Strip = tuple[list[np.ndarray], list[np.ndarray], bool, np.ndarray, np.ndarray, Callable[[], None]]
+
 
 class KernelSums:
     """Weighted kernel sums over the rows of one layout, whatever its number of columns.
@@ -98,7 +101,7 @@ class KernelSums:
                 continue
             other = [np.array(array.T, order="C") for array in block.arrays]
             assert block.contributions is not None
-            add(mine, other, block.own, sums[block.rows], block.contributions, block.poll)
+            add((mine, other, block.own, sums[block.rows], block.contributions, block.poll))
         sums += sent
         return sums[:, :width], sums[:, width]
 
@@ -124,7 +127,7 @@ class KernelSums:
             mine = self._arrays(z, values, factor)
             theirs = self._arrays(others, other_values, other_factor)
             transposed = [np.array(array.T, order="C") for array in theirs]
-            self._adder(width)(mine, transposed, False, own, target, lambda: None)
+            self._adder(width)((mine, transposed, False, own, target, lambda: None))
         return own, target
 
     def blocks_with(
@@ -168,7 +171,7 @@ class KernelSums:
 
         return [rows_of(array) for array in (scale, z, factor, tangent, values)]
 
-    def _adder(self, width: int) -> Callable[..., None]:
+    def _adder(self, width: int) -> Callable[[Strip], None]:
         compiled = self.function is None and width <= MAX_COMPILED_COLUMNS
         return self._add_by_pairs if compiled else self._add_by_tiles
 
@@ -225,15 +228,8 @@ class KernelSums:
 
     # -- the pieces ------------------------------------------------------------------------
 
-    def _add_by_pairs(
-        self,
-        mine: list[np.ndarray],
-        other: list[np.ndarray],
-        triangle: bool,
-        sums: np.ndarray,
-        target: np.ndarray,
-        poll: Callable[[], None],
-    ) -> None:
+    def _add_by_pairs(self, strip: Strip) -> None:
+        mine, other, triangle, sums, target, poll = strip
         parts = np.zeros((numba.get_num_threads(), sums.shape[1], other[0].shape[1]))
         count, done = len(mine[0]), 0
         while done < count:
@@ -250,15 +246,8 @@ class KernelSums:
         for part in parts:
             target += part.T
 
-    def _add_by_tiles(
-        self,
-        mine: list[np.ndarray],
-        other: list[np.ndarray],
-        triangle: bool,
-        sums: np.ndarray,
-        target: np.ndarray,
-        poll: Callable[[], None],
-    ) -> None:
+    def _add_by_tiles(self, strip: Strip) -> None:
+        mine, other, triangle, sums, target, poll = strip
         columns = sums.shape[1] - 1
         count, received = len(mine[0]), other[0].shape[1]
         tile = np.empty(TILE_ROWS * TILE_COLUMNS, self.dtype)

@@ -65,7 +65,7 @@ class Objective(HasNotes, Identified, ABC):
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     #: Names of the metrics by which methods are compared beside the value: columns of the table
-    #: of a comparison, which draws the second against the first.
+    #: of a comparison.
     compared_metrics: ClassVar[tuple[str, ...]] = ()
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:

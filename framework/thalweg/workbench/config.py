@@ -61,6 +61,10 @@ FIXED: dict[str, tuple[Option, ...]] = {
             "error", float, None, "adapt steps between the values to this relative error of their "
             "prediction, such as 0.1; by default each value has a stage", above=0,
         ),
+        Option(
+            "keep", bool, False,
+            "keep the result of each value, which the rules of [stop] then end",
+        ),
         Option("iterations", int, 10_000, "maximum number of iterations of a stage", minimum=1),
         Option("decrease", float, 1e-6, "relative decrease that ends a stage", minimum=0),
     ),
@@ -86,19 +90,11 @@ KINDS: dict[str, type[Spec]] = {
 
 @dataclass(frozen=True)
 class Method:
-    """A solver with its preconditioner, as one of several to be compared.
+    """A solver with its preconditioner, as one of several to be compared."""
 
-    Attributes
-    ----------
-    label
-        Name in tables, pictures and folders.
-    solver, preconditioner
-        Name and options; ``preconditioner`` is None for solvers that take none.
-    """
-
-    label: str
+    label: str  # in tables, pictures and folders
     solver: Section
-    preconditioner: Section | None
+    preconditioner: Section | None  # None for solvers that take none
 
 
 @dataclass(frozen=True)
@@ -120,9 +116,17 @@ class Configuration:
         """Solver and preconditioner in words, such as ``"lbfgs + spectral"``."""
         return method_label(self.solver, self.preconditioner)
 
+    @property
+    def keeps_stages(self) -> bool:
+        """Whether a homotopy keeps the result of each stage."""
+        return bool(self.homotopy and self.homotopy["keep"])
+
     def stopping(self) -> Stop:
-        """The stopping rules."""
-        return Stop(**self.stop)
+        """The stopping rules; the limit of iterations is that of all stages that are kept."""
+        rules, stages = Stop(**self.stop), self.schedule(1.0) if self.keeps_stages else None
+        if stages is not None and rules.iterations is not None:
+            rules = replace(rules, iterations=rules.iterations * len(stages.values))
+        return rules
 
     def schedule(self, own: float) -> HomotopySchedule | None:
         """The homotopy stages, if any; the last has ``own``, the objective's own parameter."""
@@ -130,6 +134,10 @@ class Configuration:
         if section is None:
             return None
         stage = Stop(iterations=section["iterations"], decrease=section["decrease"], window=1)
+        if self.keeps_stages:
+            if section["error"] is not None:
+                raise InputError("homotopy.keep needs a stage for each value; leave out error")
+            stage = Stop(**self.stop)
         if section["values"] is not None:
             return HomotopySchedule(tuple(section["values"]), stage, section["error"])
         first = own if section["first"] is None else section["first"]
@@ -214,19 +222,8 @@ def read_configuration(
 ) -> Configuration:
     """Read and check a configuration.  Not collective: rank 0 reads, and broadcasts.
 
-    Parameters
-    ----------
-    source
-        Path of a TOML file, or its content as a mapping.
-    changes
-        ``"section.option=value"`` each, with the value in TOML's notation; what is
-        not a TOML value is taken as a string.
-
-    Raises
-    ------
-    InputError
-        No such file, not TOML, an unknown section, option or name (the nearest are
-        named), a wrong type or range.
+    ``source`` is the path of a TOML file, or its content.  Changes are "section.option=value" with
+    the value in TOML's notation; what is not a TOML value is taken as a string.
     """
     if isinstance(source, Mapping):
         folder, raw = Path(), dict(source)

@@ -78,10 +78,8 @@ def examine() -> list[Finding]:
     failures = [failure for name in names if (failure := import_failure(name))]
     findings = [*python_packages(), *failures]
     if not failures:
-        for check in (
-            mpi, launcher, mpi_libraries, cores, petsc, blas, matrix_products, slepc,
-            kernel_cache, plugin_code,
-        ):  # fmt: skip
+        libraries = launcher, mpi_libraries, cores, petsc, matrix_products, slepc
+        for check in (*libraries, kernel_cache, plugin_code):
             findings += _guarded(check)
     return findings + _guarded(plugins)
 
@@ -134,15 +132,11 @@ def is_installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-def mpi() -> Iterator[Finding]:
-    """The MPI library."""
-    yield Finding("MPI", _mpi_version())
-
-
 def launcher() -> Iterator[Finding]:
-    """Whether ``mpirun`` is there, and starts ranks that see each other."""
+    """The MPI library, and whether ``mpirun`` is there and starts ranks that see each other."""
     from mpi4py import MPI
 
+    yield Finding("MPI", _mpi_version())
     path = find_mpirun()
     if path is None:
         problem = "mpirun is not on PATH, so runs are limited to one rank"
@@ -219,20 +213,6 @@ def petsc() -> Iterator[Finding]:
         problem = "without MUMPS, Laplacians are solved by iteration on several ranks"
         advice = "use a PETSc with MUMPS where many directions are needed of one factorization"
     yield Finding("external solvers", ", ".join(there) or "none", problem, advice)
-
-
-def blas(maps: Path = Path("/proc/self/maps")) -> Iterator[Finding]:
-    """Which BLAS PETSc's factorizations run on; NumPy and SciPy bring their own."""
-    if not maps.exists() or not is_installed("petsc4py"):
-        return
-    loaded = set(re.findall(r"\S*/lib\S*(?:blas|blis|mkl_rt)\S*", maps.read_text()))
-    paths = sorted(path for path in loaded if ".libs/" not in path)
-    problem = advice = ""
-    if any(re.search(r"/blas/libblas\.so", path) for path in paths):
-        problem = "PETSc runs on the reference BLAS: factorizations take several times longer"
-        advice = "install an optimized one (Debian and Ubuntu: libopenblas0-pthread)"
-    if paths:
-        yield Finding("BLAS", ", ".join(paths), problem, advice)
 
 
 def matrix_products(cpuinfo: Path = Path("/proc/cpuinfo")) -> Iterator[Finding]:

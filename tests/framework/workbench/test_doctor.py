@@ -38,11 +38,11 @@ def test_an_mpirun_of_another_mpi_is_broken_and_one_that_starts_nothing_is_quote
 ):
     monkeypatch.setenv("PATH", f"{fake_mpirun(tmp_path, 'echo 1; echo 1')}:/usr/bin:/bin")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    (finding,) = doctor.launcher()
+    _, finding = doctor.launcher()
     assert finding.broken
     assert "do not see each other" in finding.problem
     fake_mpirun(tmp_path, "echo ------ >&2; echo not as root >&2; exit 1")
-    (finding,) = doctor.launcher()
+    _, finding = doctor.launcher()
     assert not finding.broken
     assert finding.problem == "mpirun did not start two ranks: not as root"
 

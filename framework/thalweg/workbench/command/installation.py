@@ -183,10 +183,8 @@ def plugin_command(argv: list[str]) -> int:
         from thalweg.parallel import MPI, on_root
         from thalweg.workbench.scaffold import write_distribution
 
-        comm = MPI.COMM_WORLD
-        written = on_root(
-            comm, lambda: write_distribution(arguments.name, arguments.folder or arguments.name)
-        )
+        comm, name = MPI.COMM_WORLD, arguments.name
+        written = on_root(comm, lambda: write_distribution(name, arguments.folder or name))
         if comm.rank == 0:
             print(f"wrote {written}\nnext: pip install -e {written} && thalweg list")
         return 0

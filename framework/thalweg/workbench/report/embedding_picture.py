@@ -24,7 +24,6 @@ from thalweg.workbench.report.figures import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from PIL import Image
 
 #: Largest number of classes for which there is a legend.
 _MAX_NAMED = 60
@@ -75,15 +74,24 @@ def draw_embedding(
     dimensions = points.shape[1]
     if dimensions > 3:
         points = principal_components(points, Layout(MPI.COMM_SELF, *points.shape), 2)
-    names = [] if labels is None else _names(class_count(labels, len(points)), label_names)
+    count = 0 if labels is None else class_count(labels, len(points))
+    names = [str(number) for number in range(count)]
+    if label_names is not None:
+        short = (name if len(name) <= 24 else name[:22] + "..." for name in label_names[:count])
+        names = [plain(name) for name in short]
     height = 6.4 if dimensions > 1 else 1.3 + 0.32 * min(max(len(names), 1), _MAX_NAMED)
     with style():
         figure = new_figure(7.2, height)
-        axes = figure.add_subplot(projection="3d" if dimensions == 3 else None)
+        axes: Any = figure.add_subplot(projection="3d" if dimensions == 3 else None)
         if dimensions == 1:
             _draw_line(axes, points[:, 0], labels, names)
         elif dimensions == 3:
-            _draw_space(axes, points, labels)
+            sizes = {"s": point_size(len(points)), "linewidths": 0, "rasterized": True}
+            axes.scatter(*points.T, c=point_colors(labels), **sizes)
+            axes.set_box_aspect(np.maximum(np.ptp(points, axis=0), 1e-12), zoom=1.05)
+            for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+                axis.set_ticks([])
+                axis.set_pane_color((0.985, 0.985, 0.985, 1.0))
         else:
             _draw_map(axes, points, labels, caption)
         if dimensions > 3:
@@ -200,15 +208,6 @@ def _name_classes(axes: Any, points: np.ndarray, labels: np.ndarray, names: Sequ
         )  # fmt: skip
 
 
-def _draw_space(axes: Any, points: np.ndarray, labels: np.ndarray | None) -> None:
-    size = point_size(len(points))
-    axes.scatter(*points.T, c=point_colors(labels), s=size, linewidths=0, rasterized=True)
-    axes.set_box_aspect(np.maximum(np.ptp(points, axis=0), 1e-12), zoom=1.05)
-    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
-        axis.set_ticks([])
-        axis.set_pane_color((0.985, 0.985, 0.985, 1.0))
-
-
 def _draw_line(
     axes: Any, values: np.ndarray, labels: np.ndarray | None, names: Sequence[str]
 ) -> None:
@@ -242,30 +241,16 @@ def _add_legend(figure: Any, names: Sequence[str]) -> None:
     )  # fmt: skip
 
 
-def _names(count: int, names: Sequence[str] | None) -> list[str]:
-    if names is None:
-        return [str(number) for number in range(count)]
-    return [plain(name if len(name) <= 24 else name[:22] + "...") for name in names[:count]]
-
-
 def draw_animation(
     path: Path | str,
     frames: Sequence[np.ndarray],
     labels: np.ndarray | None = None,
     captions: Sequence[str] | None = None,
 ) -> None:
-    """Write a GIF of successive embeddings.  Called on one rank.
+    """Write a GIF of successive embeddings, each with a line of text.  Called on one rank.
 
-    The window follows the map as it grows, and never shrinks, so that the eye
-    sees the points move and not the axes.
-
-    Parameters
-    ----------
-    frames
-        Embeddings, each of shape ``(n, 2)``; of more dimensions the first two are drawn,
-        and a single one along a line.
-    captions
-        A line of text for each frame.
+    Of more than two dimensions the first two are drawn, and a single one along a line.  The window
+    follows the map as it grows, and never shrinks: the eye sees the points move and not the axes.
     """
     if not frames:
         raise ValueError("an animation needs at least one frame")
@@ -289,22 +274,16 @@ def draw_animation(
             canvas.draw()
             pixels = np.asarray(canvas.buffer_rgba())[:, :, :3]
             pictures.append(Image.fromarray(np.ascontiguousarray(pixels)))
-    pictures = _with_one_palette(pictures)
+    # The frames in the same 128 colors: colors that flicker would look like motion.
+    width, height = pictures[0].size
+    strip = Image.new("RGB", (width, height * len(pictures)))
+    tops = range(0, height * len(pictures), height)
+    for top, picture in zip(tops, pictures, strict=True):
+        strip.paste(picture, (0, top))
+    strip = strip.quantize(128)
+    pictures = [strip.crop((0, top, width, top + height)) for top in tops]
     with atomic_write(path) as temporary:
         pictures[0].save(
             temporary, save_all=True, append_images=pictures[1:], loop=0, comment=ORIGIN.encode(),
             format="GIF", duration=[MILLISECONDS] * (len(pictures) - 1) + [2000],
         )  # fmt: skip
-
-
-def _with_one_palette(pictures: "list[Image.Image]") -> "list[Image.Image]":
-    """The frames in the same 128 colors: colors that flicker would look like motion."""
-    from PIL import Image
-
-    width, height = pictures[0].size
-    strip = Image.new("RGB", (width, height * len(pictures)))
-    for number, picture in enumerate(pictures):
-        strip.paste(picture, (0, number * height))
-    strip = strip.quantize(128)
-    tops = range(0, height * len(pictures), height)
-    return [strip.crop((0, top, width, top + height)) for top in tops]

@@ -1,6 +1,5 @@
-"""Pictures of methods: their convergence, and one metric of each against another."""
+"""The picture of methods: their convergence."""
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,16 +8,17 @@ import numpy as np
 
 from thalweg.result import Trace
 from thalweg.workbench.report.figures import class_colors, new_figure, plain, save_figure, style
-from thalweg.workbench.report.tables import Seconds, format_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MARKERS = "os^DvPX*<>"
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.2, 1.2, 1.2)))
 
 #: Ratio of the largest to the smallest value from which a scale is logarithmic.
 _WIDE = 12.0
+
+#: Small letters that stand upright.
+_UPRIGHT: Any = {"rotation": 90, "ha": "left", "va": "top", "color": "0.4", "fontsize": 8}
 
 #: Width of a line of small letters, relative to a panel's.
 _LETTERS = 0.03
@@ -29,25 +29,19 @@ def draw_convergence(
 ) -> "Figure":
     """Draw the objective against seconds and evaluations, in two panels; returns the figure.
 
-    Each method has a color and a dash pattern, named below the panels if there
-    are several; a dot marks where it ended.
-    Scales are logarithmic where the values span more than a decade.  In the stages of
-    a homotopy other objectives are minimized than the last; drawn is the last one's
-    throughout, where the trace tells it.  The stages are marked where there is one
-    method, by bands with the homotopy parameter.  Called on one rank.
-
-    Parameters
-    ----------
-    path
-        File to write: ``.png``, ``.pdf`` or ``.svg``; None for no file.
-    traces
-        Trace of each method, by its name.
+    Each method has a color and a dash pattern, named below the panels if there are several; a dot
+    marks where it ended.  Scales are logarithmic where the values span more than a decade.  In a
+    homotopy the objective of the last stage is drawn throughout, where the trace tells it, and the
+    stages are marked where there is one method.  Called on one rank; ``path`` may be None.
     """
     with style():
         figure = new_figure(10.0, 4.6)
         panels: Any = figure.subplots(1, 2, sharey=True)
         colors = class_colors(len(traces))
-        curves = {name: _values(trace) for name, trace in traces.items()}
+        curves = {}
+        for name, trace in traces.items():
+            column = "objective" if trace.homotopy_parameter is None else "wanted_objective"
+            curves[name] = np.where(np.isfinite(trace[column]), trace[column], np.nan)
         for axes, column in zip(panels, ("seconds", "evaluations"), strict=True):
             _draw_panel(axes, column, traces, curves, colors)
         begins = [_earlier(trace) for trace in traces.values()]
@@ -64,13 +58,6 @@ def draw_convergence(
         if path is not None:
             save_figure(figure, path)
     return figure
-
-
-def _values(trace: Trace) -> np.ndarray:
-    """The objective to draw: throughout a homotopy that of its last stage."""
-    values = trace["objective" if trace.homotopy_parameter is None else "wanted_objective"]
-    values[~np.isfinite(values)] = np.nan
-    return values
 
 
 def _earlier(trace: Trace) -> int:
@@ -119,36 +106,22 @@ def _draw_panel(
 
 
 def _mark_stages(axes: Any, column: str, trace: Trace) -> None:
-    """Bands of all stages but the last, with the parameter's values where there is room."""
-    stages, across = trace[Trace.STAGE], trace[column]
-    parameters = trace[str(trace.homotopy_parameter)]
-    begins = np.flatnonzero(np.diff(stages, prepend=-1.0))
+    """A line where each stage begins, with the parameter's value where there is room."""
+    begins = np.flatnonzero(np.diff(trace[Trace.STAGE], prepend=-1.0))
     low, high = axes.get_xlim()
     axes.set_xlim(low, high)
-    edges = across[begins]
-    places = axes.transAxes.inverted().transform(
-        axes.transData.transform([(max(edge, low), 0.0) for edge in edges])
-    )[:, 0]
+    edges = np.maximum(trace[column][begins], low)
+    to_axes = axes.transData + axes.transAxes.inverted()
+    places = to_axes.transform(np.column_stack([edges, 0.0 * edges]))[:, 0]
     written = -1.0
-    for number, begin in enumerate(begins):
-        last = number + 1 == len(begins)
-        if not last:
-            shade = "0.90" if number % 2 else "0.95"
-            axes.axvspan(max(edges[number], low), edges[number + 1], color=shade, zorder=0, lw=0)
-        if places[number] - written < _LETTERS:
+    for begin, edge, place in zip(begins, edges, places, strict=True):
+        axes.axvline(edge, color="0.88", zorder=0, linewidth=1)
+        if place - written < _LETTERS:
             continue
-        written = places[number]
-        axes.text(
-            written + 0.004,
-            0.985,
-            f"{trace.homotopy_parameter} = " * last + f"{parameters[begin]:.4g}",
-            transform=axes.transAxes,
-            rotation=90,
-            ha="left",
-            va="top",
-            color="0.4",
-            fontsize=8,
-        )
+        written = place
+        name = f"{trace.homotopy_parameter} = " if begin == begins[-1] else ""
+        text = f"{name}{trace[str(trace.homotopy_parameter)][begin]:.4g}"
+        axes.text(place + 0.004, 0.985, text, transform=axes.transAxes, **_UPRIGHT)
 
 
 def _set_heights(axes: Any, curves: list[np.ndarray], begins: list[int]) -> None:
@@ -173,47 +146,3 @@ def _set_heights(axes: Any, curves: list[np.ndarray], begins: list[int]) -> None
     room = 0.05 * max(ordinary - low, 1e-12)
     if high > ordinary + 20 * room:
         axes.set_ylim(low - room, ordinary + room)
-
-
-def draw_comparison(
-    path: Path | str, methods: Mapping[str, Mapping[str, Any]], metrics: tuple[str, str]
-) -> None:
-    """Write a picture with a mark for each method; the legend has its values and time.
-
-    Called on one rank.
-
-    Parameters
-    ----------
-    methods
-        By the name of each method its metrics, ``"seconds"``, and ``"status"`` in small letters.
-        A method that lacks one of the two metrics has no mark.
-    metrics
-        Names of the horizontal and of the vertical metric.
-    """
-    from matplotlib.ticker import MaxNLocator
-
-    with style():
-        figure = new_figure(9.0, 4.2)
-        axes = figure.subplots()
-        colors = class_colors(len(methods))
-        for number, (name, facts) in enumerate(methods.items()):
-            found = (facts.get(metric) for metric in metrics)
-            across, up = (math.nan if value is None else float(value) for value in found)
-            values = ", ".join(f"{m} {_short(facts.get(m))}" for m in reversed(metrics))
-            label = f"{plain(name)}: {values}, {Seconds(facts['seconds'])} s"
-            if facts["status"] != "converged":
-                label += f" ({facts['status'].replace('_', ' ')})"
-            axes.plot(
-                [across], [up], _MARKERS[number % len(_MARKERS)], color=colors[number], label=label,
-                ms=8, mew=1.8, mfc="none",
-            )  # fmt: skip
-        axes.set(xlabel=metrics[0], ylabel=metrics[1])
-        axes.margins(0.08)
-        if not any(isinstance(facts.get(metrics[1]), float) for facts in methods.values()):
-            axes.yaxis.set_major_locator(MaxNLocator(integer=True))  # counts
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        save_figure(figure, path)
-
-
-def _short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else format_cell(value)

@@ -9,20 +9,9 @@ from thalweg.result import Result
 
 
 def format_table(rows: Sequence[Mapping[str, Any]], markdown: bool = False) -> str:
-    """Rows as lines of aligned columns; numbers stand to the right.
+    """Rows as lines of aligned columns, perhaps in Markdown; numbers stand to the right.
 
-    Parameters
-    ----------
-    rows
-        Values by the heading of their column; the first row gives the columns.
-        None and NaN are shown as a dash.
-    markdown
-        Write a Markdown table.
-
-    Returns
-    -------
-    str
-        Lines without a newline at the end.
+    The first row gives the columns; None and NaN are shown as a dash.
     """
     if not rows:
         return ""
@@ -65,13 +54,9 @@ def format_cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    if isinstance(value, float) and not isinstance(value, Seconds):
+    if isinstance(value, float):
         return f"{value:.6g}"
     return printable(str(value))
-
-
-#: Phases of a run that belong to the search.
-SEARCH = ("setup", "optimize")
 
 
 def comparison_rows(results: Mapping[str, Result]) -> list[dict[str, Any]]:
@@ -86,22 +71,13 @@ def comparison_rows(results: Mapping[str, Result]) -> list[dict[str, Any]]:
             **{metric: result.metrics.get(metric) for metric in result.compared},
             "iterations": int(result.iterations),
             "evaluations": int(result.evaluations),
-            "seconds": search_seconds(result),
+            "seconds": round(search_seconds(result), 2),
             "status": result.status.name.lower(),
         }
         for name, result in results.items()
     ]
 
 
-def search_seconds(result: Result) -> "Seconds":
+def search_seconds(result: Result) -> float:
     """Time of the search, as in the trace and its pictures: without checkpoints and measures."""
-    return Seconds(sum(result.seconds.get(part, math.nan) for part in SEARCH))
-
-
-class Seconds(float):
-    """A time that a table shows with two decimals below a minute, and one above."""
-
-    def __str__(self) -> str:
-        if math.isnan(self):
-            return "–"
-        return f"{float(self):.2f}" if self < 60 else f"{float(self):.1f}"
+    return sum(result.seconds.get(part, math.nan) for part in ("setup", "optimize"))

@@ -13,7 +13,6 @@ from thalweg.parallel.threads import restored_thread_limits
 from thalweg.result import Result, Status
 from thalweg.workbench.report import comparison_rows, draw_convergence, format_table, search_seconds
 from thalweg.workbench.run.directory import MARKS, RunDirectory, summary
-from thalweg.workbench.run.pictures import draw_compared
 from thalweg.workbench.run.single_run import Job, attempted, build_objective, digests, opened
 
 
@@ -30,18 +29,7 @@ def compare(
     """Run every ``[[method]]`` of a configuration on the same objective.  Collective.
 
     The folder gets a run directory for each method, ``comparison.json``,
-    ``comparison.md`` and ``convergence.png``; where the objective names two metrics by which
-    methods are compared, also ``comparison.png``.
-
-    Returns
-    -------
-    dict
-        Result of each method, by its label.
-
-    Raises
-    ------
-    InputError
-        Something in the configuration or the data cannot be used.
+    ``comparison.md`` and ``convergence.png``.  Gives the result of each by its label.
     """
     comm = MPI.COMM_WORLD if comm is None else comm
     with opened(config, out, changes, comm, several=True) as (configuration, directory, facts):
@@ -77,8 +65,10 @@ def compare(
         results = {label: jobs[label].completed(result) for label, result in results.items()}
         on_root(comm, write)
         if directory is not None and configuration.output["pictures"]:
-            draw = partial(_draw, directory.path, configuration.objective["name"], results)
-            if failure := attempted(comm, draw, "the pictures"):
+            traces = {label: result.trace for label, result in results.items()}
+            file, title = directory.path / "convergence.png", configuration.objective["name"]
+            draw = partial(draw_convergence, file, traces, title)
+            if failure := attempted(comm, lambda _: comm.rank == 0 and draw(), "the pictures"):
                 label, last = list(results.items())[-1]
                 results[label] = replace(last, notes=(*last.notes, failure))
         return results
@@ -123,7 +113,7 @@ def _write_comparison(
             "folder": folders[label],
             **{key: value for key, value in summary(result).items() if key not in OF_RUN},
             "seconds": result.seconds["total"],
-            "search_seconds": float(search_seconds(result)),
+            "search_seconds": search_seconds(result),
         }
         for label, result in results.items()
     ]
@@ -131,13 +121,6 @@ def _write_comparison(
     directory.write_text("comparison.md", table + "\n")
     compared = list(next(iter(results.values())).compared)
     directory.write_json("comparison.json", {"methods": methods, "compared": compared, **facts})
-
-
-def _draw(folder: Path, title: str, results: Mapping[str, Result], comm: MPI.Comm) -> None:
-    if comm.rank == 0:
-        traces = {label: result.trace for label, result in results.items()}
-        draw_convergence(folder / "convergence.png", traces, title=title)
-        draw_compared(folder)
 
 
 #: Longest name of a folder; file systems take 255 bytes.

@@ -27,8 +27,8 @@ from thalweg.workbench.doctor import versions
 #: others might be the user's, and would be overwritten.
 MARKS = (
     "config.toml", "result.json", "comparison.json", "checkpoint", "solution.npy", "trace.csv",
-    "comparison.md", "comparison.png", "convergence.png", "embedding.png", "embedding.html",
-    "animation.gif", "measures.csv",
+    "comparison.md", "convergence.png", "embedding.png", "embedding.html",
+    "animation.gif", "measures.csv", "stages",
 )  # fmt: skip
 
 #: What a run writes once it has begun.
@@ -36,18 +36,11 @@ WRITTEN = {*MARKS, "checkpoint/latest"} - {"config.toml", "checkpoint"}
 
 
 class RunDirectory:
-    """A folder for one run's files.  Its methods are called on rank 0 alone, but one.
+    """A folder for one run's files, which need not be there yet.
 
-    It holds ``config.toml``, ``result.json``, ``trace.csv``, ``solution.npy``,
-    ``checkpoint/`` and pictures.
-
-    Parameters
-    ----------
-    path
-        The folder, which need not be there yet.
-    resumable
-        Whether the command that writes there can continue a run, so that its
-        messages may propose that.
+    It holds ``config.toml``, ``result.json``, ``trace.csv``, ``solution.npy``, ``checkpoint/`` and
+    pictures.  Where it is ``resumable``, messages may propose to continue the run.  Methods are
+    called on rank 0 alone, but one.
     """
 
     def __init__(self, path: Path | str, *, resumable: bool = True) -> None:
@@ -170,10 +163,8 @@ class RunDirectory:
             writer = csv.writer(text, lineterminator="\n")
             writer.writerow(result.trace.columns)
             for row in result.trace:
-                writer.writerow([
-                    int(value) if value.is_integer() and abs(value) < 2**53 else repr(value)
-                    for value in row.values()
-                ])  # fmt: skip
+                short = ((v.is_integer() and abs(v) < 2**53, v) for v in row.values())
+                writer.writerow([str(int(v)) if whole else repr(v) for whole, v in short])
             self.write_text("trace.csv", text.getvalue())
 
         on_root(comm, write_trace)
@@ -220,13 +211,7 @@ def _plain(value: Any) -> Any:
 
 
 def cite(folder: Path | str) -> str:
-    """References, in BibTeX, of the methods of a run or a comparison.  Called on one rank.
-
-    Raises
-    ------
-    InputError
-        The folder holds no run.
-    """
+    """References, in BibTeX, of the methods of a run or a comparison.  Called on one rank."""
     path = Path(folder) / "config.toml"
     if "\0" in str(folder) or not path.is_file():
         raise InputError(f"'{folder}' holds no run: it has no config.toml")

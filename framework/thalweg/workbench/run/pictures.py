@@ -20,13 +20,13 @@ from thalweg.workbench.readers import load_data
 from thalweg.workbench.readers.array_files import map_npy
 from thalweg.workbench.report import (
     draw_animation,
-    draw_comparison,
     draw_convergence,
     draw_embedding,
     write_map_page,
 )
 from thalweg.workbench.report.figures import ORIGIN
 from thalweg.workbench.run.directory import RunDirectory
+from thalweg.workbench.run.kept_stages import kept_maps
 
 
 def own_picture(path: Path, mark: str = ORIGIN) -> Path:
@@ -60,9 +60,8 @@ def draw_run(
     draw_convergence(files[0], {configuration.method: trace}, title=title)
     path = folder / "solution.npy"
     points = np.array(map_npy(path)) if dataset is not None and path.exists() else np.empty(0)
-    # A map has a row of one to three coordinates for each row of the data.
-    is_map = points.ndim == 2 and points.dtype.kind == "f" and 1 <= points.shape[1] <= 3
-    if dataset is None or not is_map or len(points) != dataset.layout.rows:
+    is_map = points.ndim == 2 and 1 <= points.shape[1] <= 3 and points.dtype.kind == "f"
+    if dataset is None or not (is_map and len(points) == dataset.layout.rows):
         if page:
             raise InputError(f"the run in '{folder}' has no map of its rows to show on a page")
         return files
@@ -80,8 +79,9 @@ def draw_run(
             files.append(own_picture(folder / "measures.csv", header))
             with atomic_write(files[-1]) as file:
                 np.savetxt(file, rows, "%.6g", ",", header=header, comments="")
+        stops = kept_maps(folder, _stated(folder, "stages"), points)
         files.append(own_picture(folder / "embedding.html"))
-        write_map_page(files[-1], points, *about, thumbnails, measures)
+        write_map_page(files[-1], points, *about, thumbnails, measures, stops=stops)
     return files
 
 
@@ -111,22 +111,10 @@ def _stated(folder: Path, *keys: str) -> Any:
 
 
 def plot(folder: Path | str, page: bool = False, measures: bool = False) -> list[Path]:
-    """Draw the pictures of a run or of a comparison again.  Called on one rank.
+    """Draw the pictures of a run or of a comparison again; the files written.  Called on one rank.
 
     ``page``: write a page of HTML with the map of a run as well, or of each run compared;
     ``measures``: with what the objective can tell of each row, for which it is made again.
-
-    Returns
-    -------
-    list of Path
-        The files written.
-
-    Raises
-    ------
-    InputError
-        The folder holds no finished run, one of other data or labels than there are now, a
-        file that would be overwritten, or, with ``page``, a run without a map; or another
-        process is writing there.
     """
     with closing(RunDirectory(folder)) as directory:
         if directory.path.is_dir():
@@ -144,7 +132,7 @@ def _plot(folder: Path, page: bool, measures: bool) -> list[Path]:
                 f"'{folder / 'comparison.json'}' is not what a comparison writes: {error}"
             ) from error
         traces = {method: _trace(one) for method, one in folders.items()}
-        drawn = [own_picture(folder / "convergence.png"), *draw_compared(folder)]
+        drawn = [own_picture(folder / "convergence.png")]
         draw_convergence(drawn[0], traces)
         for one in folders.values():
             drawn += plot(one, page, measures)
@@ -169,24 +157,6 @@ def _plot(folder: Path, page: bool, measures: bool) -> list[Path]:
     return draw_run(folder, configuration, dataset, labels, page, objective)
 
 
-def draw_compared(folder: Path) -> list[Path]:
-    """Draw two metrics of a comparison, if its objective names them; the file, if any.
-
-    Called on one rank.
-    """
-    content = _comparison(folder)
-    metrics = content.get("compared", [])
-    if len(metrics) < 2:
-        return []
-    points = {
-        row["method"]: {**row["metrics"], "seconds": row["search_seconds"], "status": row["status"]}
-        for row in content["methods"]
-    }
-    file = own_picture(folder / "comparison.png")
-    draw_comparison(file, points, (metrics[0], metrics[1]))
-    return [file]
-
-
 def _comparison(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / "comparison.json").read_text(encoding="utf-8")))
 
@@ -207,15 +177,7 @@ MAX_FRAMES = 150
 
 
 class Frames:
-    """Callback that keeps iterates, every k-th, with k growing as needed.
-
-    Attributes
-    ----------
-    frames
-        The variable of each, whole, float32: on rank 0, which draws, and empty on the others.
-    captions
-        A line on each, on all ranks.
-    """
+    """Callback that keeps iterates, whole on rank 0: every k-th, with k growing as needed."""
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective

@@ -17,7 +17,7 @@ from thalweg.data import Dataset
 from thalweg.driver.assembly import assembled, build_method, checked_rows, objective_identity
 from thalweg.driver.progress import Callback
 from thalweg.errors import InputError, PluginError, StorageError, reason
-from thalweg.interfaces import Objective
+from thalweg.interfaces import Homotopy, Objective
 from thalweg.parallel import MPI, Array, collective_call, limit_threads, on_root, phase
 from thalweg.parallel.failures import abort_on_error
 from thalweg.parallel.threads import restored_thread_limits
@@ -29,6 +29,7 @@ from thalweg.workbench.memory import require_vectors
 from thalweg.workbench.readers import load_data
 from thalweg.workbench.readers.array_files import map_npy
 from thalweg.workbench.run.directory import RunDirectory, as_json
+from thalweg.workbench.run.kept_stages import KeptStages
 from thalweg.workbench.run.pictures import Frames, draw_run
 from thalweg.workbench.run.profile import profile
 
@@ -87,20 +88,16 @@ def run(
         facts["profile"] = profile(comm, started)
         if directory is not None:
             facts["digests"] = digests(dataset)
-            _write_result(comm, directory, result, facts)
+            if job.kept is not None:
+                facts["stages"] = job.kept.names
+            try:
+                directory.write_result(comm, result, facts)
+            except StorageError as error:
+                if not result.saved:
+                    raise
+                advice = "a checkpoint holds the final state: free space there, and resume the run"
+                raise StorageError(f"{error}; {advice}") from error
         return job.completed(result)
-
-
-def _write_result(
-    comm: MPI.Comm, directory: RunDirectory, result: Result, facts: Mapping[str, Any]
-) -> None:
-    try:
-        directory.write_result(comm, result, facts)
-    except StorageError as error:
-        if not result.saved:
-            raise
-        advice = "a checkpoint holds the final state: free space on the disk, and resume the run"
-        raise StorageError(f"{error}; {advice}") from error
 
 
 @dataclass
@@ -122,6 +119,11 @@ class Job:
         self.solver = build_method(self.objective, *parts)
         animated = self.directory is not None and configuration.output["animation"]
         self.frames = Frames(self.objective) if animated else None
+        self.schedule = configuration.schedule(getattr(self.objective, "homotopy_parameter", 1.0))
+        self.kept = None
+        keeps = configuration.keeps_stages and isinstance(self.objective, Homotopy)
+        if keeps and self.schedule is not None and self.directory is not None:
+            self.kept = KeptStages(self.objective, self.schedule.values, self.directory.path)
 
     def minimized(self, *, resume: bool = False, quiet: bool = True) -> Result:
         """Run the solver.  Collective."""
@@ -140,13 +142,13 @@ class Job:
             self.solver,
             given_start(configuration, objective),
             configuration.run["seed"],
-            homotopy=configuration.schedule(getattr(objective, "homotopy_parameter", 1.0)),
+            homotopy=self.schedule,
             folder=folder,
             interval=configuration.run["checkpoint"],
             identity=identity,
         )
         callbacks: list[Callback] = [lambda _: expect_life(configuration.run["watchdog"])]
-        callbacks += [] if self.frames is None else [self.frames]
+        callbacks += [each for each in (self.frames, self.kept) if each is not None]
         rules = configuration.stopping()
         result = run(stop=rules, callbacks=callbacks, resume=resume, progress=not quiet)
         unused = unused_petsc_options(configuration.run["petsc"], objective.comm)
@@ -234,7 +236,12 @@ def opened(
             raise InputError("[[method]] tables are for 'thalweg compare'; a run has one [solver]")
         folder = out if out is not None else configuration.output["dir"]
         directory = None if folder is None else RunDirectory(folder, resumable=not several)
-        refuse_different_plugins(comm)
+        first, *others = (one or "none" for one in comm.allgather(plugins().signature()))
+        for rank, other in enumerate(others, 1):
+            if other != first:
+                raise PluginError(
+                    f"rank {rank} has other plugins than rank 0: {other} against {first}"
+                )
         if directory is not None and not resume:
             on_root(comm, directory.refuse_other_run)
         try:
@@ -279,14 +286,6 @@ def build_objective(
     objective: Objective = spec.build(dataset, comm, options=options)
     require_vectors(objective.layout)
     return dataset, objective
-
-
-def refuse_different_plugins(comm: MPI.Comm) -> None:
-    """Raise on all ranks if they do not see the same plugins.  Collective."""
-    first, *others = (signature or "none" for signature in comm.allgather(plugins().signature()))
-    for rank, other in enumerate(others, 1):
-        if other != first:
-            raise PluginError(f"rank {rank} has other plugins than rank 0: {other} against {first}")
 
 
 def digests(dataset: Dataset | None) -> dict[str, str]:

@@ -9,7 +9,6 @@ from thalweg.files import atomic_write
 from thalweg.result import Trace
 from thalweg.workbench.report import (
     draw_animation,
-    draw_comparison,
     draw_convergence,
     draw_embedding,
     format_table,
@@ -98,12 +97,11 @@ def test_of_a_homotopy_the_wanted_objective_is_drawn_within_the_axes_and_stages_
         low, high = axes.get_ylim()
         assert low < 1.1
         assert high > 40.0
-        marked = [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in axes.patches]
-        np.testing.assert_allclose(marked, [(0.0, 2.0), (2.0, 3.0)])  # two rows, then one
+        assert [line.get_xdata()[0] for line in axes.lines[2:]] == [0.0, 2.0, 3.0]
         words = [text.get_text() for text in axes.texts]
         assert words == ["0.1", "1", "weight = 1"]
     draw_convergence(tmp_path / "two.png", {"one": staged, "other": trace([3.0, 2.0])})
-    assert not figures[1].axes[0].patches
+    assert len(figures[1].axes[0].lines) == 4  # two curves and where they end
     ended = Trace.from_array(staged.columns, staged.to_array()[:2])  # in the first stage
     draw_convergence(tmp_path / "ended.png", {"one": ended})
     np.testing.assert_array_equal(figures[2].axes[0].lines[0].get_ydata(), [5.0, 40.0])
@@ -133,26 +131,6 @@ def test_a_failed_writer_leaves_what_was_there(tmp_path):
         fail()
     assert path.read_text() == "before"
     assert [entry.name for entry in tmp_path.iterdir()] == ["table.txt"]
-
-
-def test_a_comparison_names_what_each_method_reached_and_how_it_ended(tmp_path, monkeypatch):
-    figures = []
-    monkeypatch.setattr(method_pictures, "save_figure", lambda figure, path: figures.append(figure))
-    methods = {
-        "first": {"delta": 0.3987, "rank": 11, "seconds": 0.94, "status": "converged"},
-        "second": {"delta": 0.61, "rank": 14, "seconds": 75.0, "status": "time_limit"},
-        "third": {"seconds": 1.0, "status": "interrupted"},
-    }
-    draw_comparison(tmp_path / "comparison.png", methods, ("delta", "rank"))
-    (axes,) = figures[0].axes
-    assert [tuple(line.get_xydata()[0]) for line in axes.lines[:2]] == [(0.3987, 11), (0.61, 14)]
-    assert np.isnan(axes.lines[2].get_xydata()).all()
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
-        "first: rank 11, delta 0.399, 0.94 s",
-        "second: rank 14, delta 0.61, 75.0 s (time limit)",
-        "third: rank –, delta –, 1.00 s (interrupted)",
-    ]
-    assert all(float(tick).is_integer() for tick in axes.get_yticks())
 
 
 ROWS = [

@@ -1,0 +1,103 @@
+"""A path through the spectrum gives maps as good as fits of their own, from one factor."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import thalweg
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.workbench.run import plot, run
+from thalweg.workbench.run.kept_stages import KeptStages
+from thalweg_embedding import T_SNE, TSNE, embedding, map_quality, spectrum
+from thalweg_embedding.preconditioners.spectral import SpectralDirection
+
+POINTS = load_digits().data[:400]
+LAMBDAS = (1 / 20, 1 / 8, 1 / 3, 1.0)  # at the first the map has hardly unfolded
+
+
+def shortfall(objective, lambda_, places, fitted):
+    """What a map lacks of the descent of a fit from a map that has collapsed, as a share of it."""
+    objective.homotopy_parameter = lambda_
+    start, value, best = (objective.value(x) for x in (1e-6 * places, places, fitted))
+    return (value - best) / (start - best)
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_each_stop_is_as_good_as_a_fit_of_its_own(comm, monkeypatch):
+    factored, made = SpectralDirection._factored, []
+    monkeypatch.setattr(SpectralDirection, "_factored", lambda *a: made.append(1) or factored(*a))
+    data = Dataset.from_array(POINTS, comm=comm)
+    stops = spectrum(data, LAMBDAS, degrees_of_freedom=[0.5])
+    assert made == [1]
+    assert [*stops][2:] == [
+        "λ = 1/3: like UMAP",
+        "λ = 1: t-SNE",
+        "0.5 degrees of freedom: finer than t-SNE",
+    ]
+    *maps, finer = (result.gather() for result in stops.values())
+    objective, before = embedding(T_SNE, Dataset.from_array(POINTS)), None
+    for lambda_, places in zip(LAMBDAS, maps, strict=True):
+        fitted = TSNE(lambda_=lambda_, random_state=0).fit_transform(POINTS)
+        assert shortfall(objective, lambda_, places, fitted) < 0.02
+        found, single = (map_quality(POINTS, x)["recall"] for x in (places, fitted))
+        assert found > single - 0.02
+        if before is not None:  # a stop that is not converged would be seen
+            assert shortfall(objective, lambda_, before, fitted) > 0.04
+        before = places
+    fitted = TSNE(degrees_of_freedom=0.5, random_state=0).fit(POINTS)
+    assert list(stops.values())[-1].objective < fitted.objective_ + 0.02
+    assert finer.shape == (400, 2)
+
+
+def test_weights_that_are_no_path_are_refused():
+    for wrong in ((), (0.5, 0.5), (1.0, 0.5), (0.0, 1.0), (1.0, np.inf), (np.nan,)):
+        with pytest.raises(InputError, match="lambdas must be positive and ascending"):
+            spectrum(POINTS, wrong)
+
+
+CONFIG = {
+    "data": {"name": "digits", "rows": 150},
+    "objective": {"name": "t-sne", "perplexity": 10},
+    "homotopy": {"values": [0.1, 0.25, 1.0], "keep": True},
+    "stop": {"iterations": 30},
+    "output": {"pictures": False},
+}
+NAMES = ["λ = 1/10: between ForceAtlas2 and UMAP", "λ = 1/4: like UMAP", "λ = 1: t-SNE"]
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_a_run_keeps_the_map_of_each_stage_also_when_it_is_resumed(comm, tmp_path, monkeypatch):
+    folder = Path(comm.bcast(str(tmp_path)))
+    whole, parts = folder / "whole", folder / "parts"
+    stages = run(CONFIG, whole, comm=comm).trace["stage"]
+    assert all(1 < (stages == number).sum() <= 30 for number in (0, 1))
+    with monkeypatch.context() as patched:
+        keep = KeptStages.__call__
+        patched.setattr(
+            KeptStages, "__call__", lambda self, at: keep(self, at) or at.iteration == 40
+        )
+        assert run(CONFIG, parts, comm=comm).stages_left
+    run(CONFIG, parts, resume=True, comm=comm)
+    comm.barrier()
+    names = json.loads((whole / "result.json").read_text())["stages"]
+    assert list(names.values()) == NAMES
+    for file in names:
+        first, second = (np.load(one / file) for one in (whole, parts))
+        np.testing.assert_array_equal(first, second)
+        assert first.shape == (150, 2)
+    if comm.rank == 0:
+        page = plot(whole, page=True)[-1].read_text(encoding="utf-8")
+        facts = json.loads(re.search('"application/json">(.*?)</script>', page)[1])
+        assert [stop["name"] for stop in facts["stops"]] == NAMES
+    comm.barrier()
+
+
+def test_stages_that_are_kept_have_no_adaptive_steps():
+    config = {**CONFIG, "homotopy": {**CONFIG["homotopy"], "error": 0.1}}
+    with pytest.raises(InputError, match="keep needs a stage for each value"):
+        thalweg.run(config)
