@@ -48,7 +48,7 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     body = lines[1:] if header else lines
     if not body:
         raise InputError(f"{what} is empty: it has a header but no rows")
-    width = len(next(_fields(body[:1], delimiter)))
+    width = len(fields[1 if header else 0])
     if header and len(names) != width:
         raise InputError(
             f"the header of {what} has {len(names)} names, its first row {width} fields; name each "

@@ -177,10 +177,12 @@ def test_integers_that_a_mixed_parquet_table_would_round_are_refused(comm, folde
 
 
 def test_lines_within_quotes_belong_to_the_field(comm, folder):
-    text = '# made "up\n\na,l\n1,"x\n\n# no remark\n#,"\n\n# a remark\n2,"5"" disk"\n\n3,y\n'
+    text = (
+        '# made "up\n\na,l,b\n1,"x\n\n# no remark\n#,",4\n\n# a remark\n2,"5"" disk",5\n\n3,y,6\n'
+    )
     write(comm, lambda: (folder / "x.csv").write_text(text))
     dataset = load_data({"path": "x.csv", "labels": "l"}, comm, folder)
-    assert np.array_equal(whole(dataset), [[1.0], [2.0], [3.0]])
+    assert np.array_equal(whole(dataset), [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]])
     assert dataset.label_names == ('5" disk', "x\n\n# no remark\n#,", "y")
     numbers = load_data({"path": "x.csv", "columns": ["a"]}, comm, folder)
     assert np.array_equal(whole(numbers), [[1.0], [2.0], [3.0]])
