@@ -165,10 +165,12 @@ def _trace(folder: Path) -> Trace:
     try:
         with open(folder / "trace.csv", newline="") as stream:
             reader = csv.reader(stream)
-            return Trace.from_array(next(reader), np.array(list(reader), dtype=float))
+            trace = Trace.from_array(next(reader), np.array(list(reader), dtype=float))
+            trace["objective"]  # which pictures show
+            return trace
     except FileNotFoundError as error:
         raise InputError(f"'{folder}' holds no finished run: it has no trace.csv") from error
-    except (OSError, ValueError, StopIteration, csv.Error) as error:
+    except (OSError, ValueError, KeyError, StopIteration, csv.Error) as error:
         raise InputError(f"'{folder}' holds no finished run: {error}") from error
 
 

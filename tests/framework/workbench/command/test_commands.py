@@ -120,12 +120,15 @@ def test_of_a_run_in_an_early_stage_the_wanted_objective_is_printed(monkeypatch,
         (("run", "c.toml", "--set", "data.path=none.csv"), "none.csv"),
         (("run", "c.toml", "--frobnicate"), "--frobnicate"),
         (("plot", "nowhere"), "holds no finished run"),
+        (("plot", "damaged"), "no column 'objective'"),
         (("list", "lbfsg"), "did you mean 'lbfgs'"),
         (("compare", "c.toml"), r"[[method]]"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(thalweg, config, tmp_path, arguments, message):
     out = ("--out", "out") if arguments[0] in ("run", "compare") else ()
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged/trace.csv").write_text("iteration,value\n0,1\n")
     done = thalweg(*arguments, *out, folder=tmp_path)
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("thalweg: ")
