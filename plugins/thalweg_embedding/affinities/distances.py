@@ -142,9 +142,10 @@ def _by_transformer(
     if "n_neighbors" in parameters:
         search = type(search)(**{**parameters, "n_neighbors": k})
     if isinstance(dataset, SparseDataset):
-        whole = scipy.sparse.vstack(layout.comm.allgather(dataset.sparse), "csr")
+        parts = layout.comm.gather(dataset.sparse)
+        whole = parts and scipy.sparse.vstack(parts, "csr")
     else:
-        whole = layout.gather_rows(dataset.values)
+        whole = layout.gather_on_root(dataset.values)
 
     def graph() -> scipy.sparse.csr_matrix:
         found = scipy.sparse.csr_matrix(search.fit_transform(whole), dtype=float)
