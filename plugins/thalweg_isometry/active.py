@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from thalweg.engines.secants import SecantSet, SparseRows, differences
+from thalweg.engines.secants import SecantSet, SparseRows
 from thalweg.parallel import (
     Layout,
     RowRoutes,
@@ -25,6 +25,7 @@ from thalweg.parallel import (
     swap_rows,
 )
 from thalweg_isometry import active_kernels as kernels
+from thalweg_isometry.secant_columns import differences
 
 #: Share of the secants with a weight, and of the points at these, up to which only they are
 #: visited.

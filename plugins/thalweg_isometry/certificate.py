@@ -9,7 +9,7 @@ import numpy as np
 
 from thalweg.data import Dataset
 from thalweg.engines.neighbors import nearest_neighbors
-from thalweg.engines.secants import PairChanges, SecantSet, candidates, checked_components
+from thalweg.engines.secants import SecantSet, checked_components
 from thalweg.errors import InputError
 from thalweg.parallel import (
     MPI,
@@ -19,6 +19,7 @@ from thalweg.parallel import (
     raise_on_all_ranks,
     refuse_differing,
 )
+from thalweg_isometry.pair_changes import PairChanges, candidates
 from thalweg_isometry.rank_bounds import rank_lower_bound
 
 #: Points among which the rank bound is sought.

@@ -14,10 +14,10 @@ import numpy as np
 import scipy.linalg
 
 from thalweg.engines.laplacian import available
-from thalweg.engines.secants import SecantColumns
 from thalweg.numerics import conjugate_gradients
 from thalweg.parallel import Layout, agreed, any_over_ranks, sum_large
 from thalweg.plugins import Help
+from thalweg_isometry.secant_columns import SecantColumns
 
 if TYPE_CHECKING:
     from thalweg_isometry.search_state import SearchState

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from thalweg.data import Dataset
-from thalweg.engines.secants.pair_scans import PairChanges
 from thalweg.engines.secants.secant_bounds import gamma
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg_isometry import certify
 from thalweg_isometry.command import main
+from thalweg_isometry.pair_changes import PairChanges
 
 ROWS = 211
 QUANTITIES = ("distance", "inner-product", "cosine")

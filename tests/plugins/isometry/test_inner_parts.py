@@ -5,7 +5,6 @@ import pytest
 import scipy.optimize
 
 import thalweg_isometry.normal_equations as equations_module
-from thalweg.engines.secants import SecantColumns
 from thalweg.parallel import MPI
 from thalweg_isometry import fromax
 from thalweg_isometry.active import ActiveSecants, hinge, holders
@@ -16,6 +15,7 @@ from thalweg_isometry.near_isometry import NearIsometry
 from thalweg_isometry.nile_pro import _least, onto_l1_ball
 from thalweg_isometry.normal_equations import KINDS, BoundedForms, normal_equations
 from thalweg_isometry.secant_avoidance import avoiding
+from thalweg_isometry.secant_columns import SecantColumns
 
 
 @pytest.fixture

@@ -9,15 +9,25 @@ from thalweg.engines.secants.contract import SecantConstraints
 from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from thalweg.engines.secants.columns import SecantColumns, differences
-    from thalweg.engines.secants.pair_scans import PairChanges, candidates
-    from thalweg.engines.secants.points import SparseRows, checked_components
+    from thalweg.engines.secants.frame import row_blocks
+    from thalweg.engines.secants.points import (
+        LARGEST_COMPONENT,
+        SparseRows,
+        checked_components,
+        exact_points,
+    )
     from thalweg.engines.secants.scan import Scan
+    from thalweg.engines.secants.secant_bounds import gamma
+    from thalweg.engines.secants.secant_kernels import squared_distance
+    from thalweg.engines.secants.secant_tiles import Block, Edges
     from thalweg.engines.secants.secants import SecantSet
+    from thalweg.engines.secants.tile_scans import visit_pairs
+    from thalweg.engines.secants.worst_secants import WorstPair
 
 __all__ = [
-    "PairChanges", "Scan", "SecantColumns", "SecantConstraints", "SecantSet", "SparseRows",
-    "candidates", "checked_components", "differences",
+    "LARGEST_COMPONENT", "Block", "Edges", "Scan", "SecantConstraints", "SecantSet", "SparseRows",
+    "WorstPair", "checked_components", "exact_points", "gamma", "row_blocks", "squared_distance",
+    "visit_pairs",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -22,7 +22,7 @@ _MARGIN = 5e-7
 
 
 @numba.njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _squared_distance(a, b, scale):
+def squared_distance(a, b, scale):
     """Squared distance of two rows times ``scale``, differences and sum in float64."""
     total = np.float64(0.0)
     for c in range(a.size):
@@ -73,13 +73,13 @@ def _measure_rows(components, close, a, b, image_a, image_b, size):
 
     Both are multiplied by the square of ``_SCALE`` where the points nearly coincide.
     """
-    length = _squared_distance(a, b, 1.0)
+    length = squared_distance(a, b, 1.0)
     if length >= close * size and length >= _TINY:
-        return length, _squared_distance(image_a, image_b, 1.0)
+        return length, squared_distance(image_a, image_b, 1.0)
     scale = 1.0
     if length < _TINY:
         scale = _SCALE
-        length = _squared_distance(a, b, scale)
+        length = squared_distance(a, b, scale)
         if length == 0.0:
             return 0.0, 0.0
     return length, _squared_image(components, a, b, scale)

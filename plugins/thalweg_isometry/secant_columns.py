@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from thalweg.engines.secants.secants import SecantSet
+from thalweg.engines.secants import SecantSet
 from thalweg.parallel import MPI, Layout, RowRoutes, sum_large, sum_over_ranks
 
 #: Secants that products work with at a time; more than so many are kept in single precision.

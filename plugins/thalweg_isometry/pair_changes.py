@@ -11,15 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.engines.secants import pair_kernels as kernels
-from thalweg.engines.secants.frame import row_blocks
-from thalweg.engines.secants.points import LARGEST_COMPONENT, exact_points
-from thalweg.engines.secants.secant_bounds import gamma
-from thalweg.engines.secants.secant_tiles import Block, Edges
-from thalweg.engines.secants.tile_scans import visit_pairs
-from thalweg.engines.secants.worst_secants import WorstPair
+from thalweg.engines.secants import (
+    LARGEST_COMPONENT,
+    Block,
+    Edges,
+    WorstPair,
+    exact_points,
+    gamma,
+    row_blocks,
+    visit_pairs,
+)
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, raise_on_all_ranks, refuse_differing, rows_at, sum_large
+from thalweg_isometry import pair_kernels as kernels
 
 #: Rows about whose median distances are computed; number of classes of bounds.
 SAMPLE, CLASSES = 384, 2 ** (63 - kernels.BELOW)
