@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 
 from thalweg.data import Dataset
-from thalweg.engines.secants.secant_bounds import gamma
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout
 from thalweg_isometry import certify
 from thalweg_isometry.command import main
-from thalweg_isometry.pair_changes import PairChanges
 
 ROWS = 211
 QUANTITIES = ("distance", "inner-product", "cosine")
@@ -88,38 +85,6 @@ def test_a_certificate_holds_the_changes_of_all_pairs(comm, kind, quantity, rela
     np.testing.assert_allclose(
         layout.local(alone.row_worst), found.row_worst, rtol=1e-9, atol=1e-14
     )
-
-
-def rounded(bits):
-    """Products whose factors are rounded to so many bits, and added in single precision."""
-
-    def nearest(values):
-        fraction, exponent = np.frexp(values)
-        return np.ldexp(np.rint(np.ldexp(fraction, bits)), exponent - bits).astype(np.float32)
-
-    def error(terms):
-        return (1 + 2.0**-bits) ** 2 * (1 + gamma(terms, 2.0**-24)) - 1
-
-    return lambda a, b: (nearest(a) @ nearest(b)).astype(float), error
-
-
-@pytest.mark.parametrize("quantity", QUANTITIES)
-@pytest.mark.parametrize("bits", [8, 11])  # of bfloat16 and of TF32
-def test_products_of_coarser_arithmetic_certify_too(bits, quantity):
-    points, vectors, _ = rows_and_codes("plain")
-    layout = Layout(MPI.COMM_SELF, *points.shape)
-    truth = changes(points, vectors, quantity, True)
-    coarse = PairChanges(layout, points, vectors, quantity, products=rounded(bits))
-    fine = certify(points, vectors, quantity=quantity)
-    assert (coarse.worst.change, coarse.worst.pair) == (fine.delta, fine.pair)
-    assert coarse.worst.least <= truth.max() <= coarse.worst.change
-    every = np.sort(truth[np.triu_indices(ROWS, 1)])
-    for share in (0.1, 0.5, 0.99):
-        low, high = coarse.quantile(share)
-        assert low <= every[int(np.ceil(share * len(every))) - 1] <= high
-    worst = truth.max(axis=1)
-    assert (coarse.row_worst[:, 0] <= worst).all()
-    assert (worst <= coarse.row_worst[:, 1]).all()
 
 
 @pytest.mark.ranks(1, 2, 3)
