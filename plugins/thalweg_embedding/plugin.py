@@ -76,7 +76,7 @@ def thalweg_solvers() -> list[SolverSpec]:
     return [
         SolverSpec(
             name="eigen",
-            summary="eigenvectors of smallest eigenvalues, by SLEPc, ARPACK, LOBPCG or LAPACK",
+            summary="eigenvectors of smallest eigenvalues, by SLEPc, ARPACK or LAPACK",
             load="thalweg_embedding.eigenmaps.eigen_solver:Eigen",
         )
     ]

@@ -4,6 +4,7 @@ Cosine and correlation distances are Euclidean ones of rows that are centered or
 that they have the exact, distributed search of the framework.
 """
 
+import importlib.util
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +28,6 @@ from thalweg.parallel import (
 )
 from thalweg_embedding.affinities.approximate_neighbors import approximate_neighbors
 from thalweg_embedding.affinities.coarse_cells import CoarseCells
-from thalweg_embedding.affinities.other_metrics import METRICS, descent
 
 #: Metrics that become Euclidean ones of rows scaled to length 1; True where they are centered.
 ANGULAR = {"cosine": False, "correlation": True}
@@ -39,6 +39,17 @@ ALIASES = {
     **dict.fromkeys(("linf", "linfinity", "linfty"), "chebyshev"),
 }
 OTHERS = ("braycurtis", "canberra", "chebyshev", "cityblock", "hamming", "jaccard", "sqeuclidean")
+
+#: Names that pynndescent 0.5.12 and later know of metrics without further parameters.  To ask it
+#: costs a minute, since its functions are compiled when they are imported.
+PYNNDESCENT = (
+    "braycurtis", "canberra", "chebyshev", "correlation", "cosine", "dice", "direct_cosine", "dot",
+    "euclidean", "hamming", "haversine", "hellinger", "inner_product", "jaccard", "jensen-shannon",
+    "kantorovich", "kulsinski", "linf", "linfinity", "linfty", "manhattan", "matching", "minkowski",
+    "rogerstanimoto", "russellrao", "sinkhorn", "sokalmichener", "sokalsneath", "spearmanr",
+    "sqeuclidean", "symmetric-kl", "taxicab", "true_angular", "tsss", "wasserstein",
+    "wasserstein-1d", "yule",
+)  # fmt: skip
 
 #: Entries of a block of distances that is held at once, and most of its rows.
 BLOCK, MAX_ROWS = 2**22, 512
@@ -91,7 +102,7 @@ def nearest_by(
     that tells how many of the neighbors one found.  ``search`` may also be a transformer, which
     rank 0 gives all rows.  ``cells``: those by which the rows lie on their ranks, if they do.
     """
-    known = sorted({"precomputed", *ANGULAR, *ALIASES, *OTHERS, *METRICS})
+    known = sorted({"precomputed", *ANGULAR, *ALIASES, *OTHERS, *PYNNDESCENT})
     if metric not in known:
         raise InputError(f"unknown metric '{metric}'{suggestion(metric, known)}")
     metric = ALIASES.get(metric, metric)
@@ -106,10 +117,10 @@ def nearest_by(
             )
         if search == "exact" and metric in OTHERS:
             return nearest_among(dataset, dataset, k, True, metric)
-        return _by_transformer(dataset, k, metric, descent(metric, seed))
+        return _by_transformer(dataset, k, metric, _descent(metric, seed))
     dataset = measured_rows(dataset, metric, note)
     if search == "approximate" and isinstance(dataset, SparseDataset):
-        return _by_transformer(dataset, k, metric, descent(metric, seed))
+        return _by_transformer(dataset, k, metric, _descent(metric, seed))
     if isinstance(dataset, SparseDataset):
         indices, squared = nearest_among(dataset, dataset, k, True)
     elif search == "approximate":
@@ -160,6 +171,19 @@ def _by_transformer(
     own = on_root(layout.comm, graph)[layout.start : layout.stop]
     square = layout.with_columns(layout.rows)
     return _precomputed(SparseDataset(dataset.values, square, sparse=own), k)
+
+
+def _descent(metric: str, seed: int) -> Any:
+    """pynndescent's search as a transformer of scikit-learn."""
+    if importlib.util.find_spec("pynndescent") is None:
+        raise InputError(
+            f"metric '{metric}', or an approximate search among sparse rows, needs pynndescent; "
+            "install it with pip install 'thalweg[large]', or use 'euclidean', 'cosine', "
+            "'correlation' or 'cityblock' with an exact search"
+        )
+    from pynndescent import PyNNDescentTransformer
+
+    return PyNNDescentTransformer(metric=metric, random_state=seed)
 
 
 def squared_distances_of(squared: np.ndarray, metric: str) -> np.ndarray:

@@ -2,8 +2,7 @@
 
 import functools
 import importlib.util
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -27,9 +26,6 @@ SHIFT = 1e-6
 #: which the eigenvalues near zero nearly agree, and some are missed.
 SHARE = 0.01
 
-#: Restarts of LOBPCG, iterations between them, and vectors beyond those wanted.
-RESTARTS, ITERATIONS, GUARDS = 12, 500, 8
-
 ADVICE = "try method = 'dense', or remove rows that equal others"
 
 
@@ -49,8 +45,8 @@ class Eigen(Solver[EigenState]):
     ----------
     method
         On rank 0, ``"slepc"`` and ``"arpack"``: Krylov methods with a factored matrix;
-        ``"lobpcg"``: SciPy's block method, nothing factored; ``"dense"``: LAPACK; ``"auto"``:
-        dense up to 1,500 rows, then SLEPc where it is installed, else ARPACK.
+        ``"dense"``: LAPACK; ``"auto"``: dense up to 1,500 rows, then SLEPc where it is installed,
+        else ARPACK.
     tolerance
         Largest residual |Av - lambda v| relative to the eigenvalue lambda.  What rounding
         leaves, N eps ||A||_inf for N rows, is allowed on top.  The run ends as
@@ -58,8 +54,7 @@ class Eigen(Solver[EigenState]):
     """
 
     method: Annotated[
-        Literal["auto", "dense", "slepc", "arpack", "lobpcg"],
-        Help("how the eigenproblem is solved"),
+        Literal["auto", "dense", "slepc", "arpack"], Help("how the eigenproblem is solved")
     ] = "auto"
     tolerance: Annotated[float, Help("relative residual", above=0, below=0.1)] = 1e-9
 
@@ -129,7 +124,6 @@ class Eigen(Solver[EigenState]):
         null = layout.gather_rows(objective.null_vector)
         own = objective.matrix.diagonal(k=layout.start) if layout.local_rows else np.zeros(1)
         shift = SHIFT * (float(sum_over_ranks(layout.comm, float(own.sum()))) / layout.rows)
-        norm = _norm(objective)
         krylov = self._by_arpack
         if self._method(layout.rows) == "slepc":
             from thalweg.parallel import options_prefix
@@ -141,34 +135,23 @@ class Eigen(Solver[EigenState]):
         def solve() -> np.ndarray:
             matrix = scipy.sparse.vstack(parts).tocsc()
             try:
-                return self._alone(krylov, matrix, null, shift, norm, dimensions)
+                return self._alone(krylov, matrix, null, shift, dimensions)
             except (scipy.sparse.linalg.ArpackError, ValueError) as error:
                 raise NumericalError(f"no eigenvectors were found: {error}; {ADVICE}") from error
 
         whole = on_root(comm, solve)
         return np.array(whole[layout.start : layout.stop], order="C")
 
-    def _alone(
-        self,
-        krylov: Callable[..., np.ndarray],
-        matrix: scipy.sparse.csc_matrix,
-        null: np.ndarray,
-        shift: float,
-        norm: float,
-        dimensions: int,
-    ) -> np.ndarray:
+    def _alone(self, krylov, matrix, null, shift, dimensions):  # type: ignore[no-untyped-def]
         rows = matrix.shape[0]
         method = self._method(rows)
-        few = 5 * (dimensions + GUARDS) if method == "lobpcg" else dimensions + 2
-        if method == "dense" or few >= rows:
+        if method == "dense" or dimensions + 2 >= rows:
             # The null vector's eigenvalue is moved above all others.
             top = 2.0 * float(abs(matrix).sum(axis=1).max()) + 1.0
             dense = matrix.toarray() + top * np.outer(null, null)
             return np.asarray(
                 scipy.linalg.eigh(dense, subset_by_index=(0, dimensions - 1), check_finite=False)[1]
             )
-        if method == "lobpcg":
-            return self._by_lobpcg(matrix, null, shift, norm, dimensions)
         vectors = krylov(matrix, null, shift, dimensions + 1)
         # One direction of these, the nearest to the null vector, is taken out.
         inside = vectors @ scipy.linalg.null_space((null @ vectors)[None, :])
@@ -217,32 +200,6 @@ class Eigen(Solver[EigenState]):
             solver.destroy()
             operator.destroy()
             vector.destroy()
-
-    def _by_lobpcg(self, matrix, null, shift, norm, dimensions):  # type: ignore[no-untyped-def]
-        rows = matrix.shape[0]
-        scale = scipy.sparse.diags(1.0 / np.maximum(matrix.diagonal() + shift, 1e-300))
-        vectors = np.random.default_rng(0).standard_normal((rows, dimensions + GUARDS))
-        for _ in range(RESTARTS):
-            vectors -= np.outer(null, null @ vectors)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # our own residuals tell
-                _, vectors = scipy.sparse.linalg.lobpcg(
-                    matrix,
-                    vectors,
-                    M=scale,
-                    Y=null[:, None],
-                    tol=rows * np.finfo(float).eps * norm,
-                    maxiter=ITERATIONS,
-                    largest=False,
-                )
-            vectors = np.linalg.qr(vectors - np.outer(null, null @ vectors))[0]
-            values, turn = np.linalg.eigh(vectors.T @ (matrix @ vectors))
-            vectors = vectors @ turn
-            residuals = matrix @ vectors - vectors * values
-            small = np.linalg.norm(residuals, axis=0) <= self._limit(values, rows, norm)
-            if small[:dimensions].all():
-                break
-        return vectors[:, :dimensions]
 
 
 def _norm(objective: Any) -> float:
