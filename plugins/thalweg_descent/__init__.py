@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from thalweg_descent.descent import Identity
     from thalweg_descent.gradient_descent import GradientDescent
-    from thalweg_descent.identity import Identity
     from thalweg_descent.lbfgs import LBFGS
     from thalweg_descent.nonlinear_cg import NonlinearCG
     from thalweg_descent.scipy_minimize import ScipyMinimize

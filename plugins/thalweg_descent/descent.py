@@ -1,25 +1,99 @@
-"""The step that joins a direction with a line search.
+"""Search directions, and the step that joins one with a line search.
 
-Each solver of this family names its direction; the line search is chosen by
-option, and stopping is the driver's.
+Each solver of this family names its direction, an immutable rule; what it remembers of earlier
+steps is a value that lies in the solver's state, so that it is checkpointed with it.  The line
+search is chosen by option, and stopping is the driver's.
 """
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.interfaces import Objective, Preconditioner, Solver, SolverState
-from thalweg.parallel import Array, Layout, agreed, max_over_ranks
+from thalweg.parallel import MPI, Array, Layout, agreed, max_over_ranks
 from thalweg.plugins import Help
 from thalweg.result import Status
-from thalweg_descent.backtracking import Backtracking
-from thalweg_descent.direction import Direction, Metric, Move
-from thalweg_descent.line_search import LineFunction, LineSearch, Trial
-from thalweg_descent.strong_wolfe import StrongWolfe
+from thalweg_descent.line_search import Backtracking, LineFunction, LineSearch, StrongWolfe, Trial
+
+#: Memory of a direction between steps, a frozen dataclass.
+M = TypeVar("M")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """B of ``B p = -g``."""
+
+    layout: Layout  # of the variable
+    apply: Callable[[Array], Array]  # the inverse of B times an array
+    is_identity: bool  # which knows nothing of the problem's scale
+    #: Whether B is the same at all iterates (``Preconditioner.constant``), so that its
+    #: inverse times a difference of gradients is a difference of what is known.
+    constant: bool = False
+
+
+@dataclass(frozen=True)
+class Move:
+    """An accepted step, with both of its ends; ``comm`` are the ranks that decide alike."""
+
+    step: float
+    slope: float
+    new_slope: float
+    first_try: bool
+    x: Array
+    gradient: Array
+    old_x: Array
+    old_gradient: Array
+    comm: MPI.Comm
+
+
+class Direction(ABC, Generic[M]):
+    """Chooses where to go from the gradient and from what it remembers."""
+
+    @abstractmethod
+    def start(self) -> M:
+        """Memory before the first step."""
+
+    @abstractmethod
+    def is_reset(self, memory: M) -> bool:
+        """Whether nothing is remembered that turns the direction away from ``-B^-1 g``."""
+
+    @abstractmethod
+    def reset(self, memory: M) -> M:
+        """Memory that returns to ``-B^-1 g``."""
+
+    @abstractmethod
+    def compute(self, memory: M, metric: Metric, gradient: Array) -> tuple[Array, M]:
+        """The direction, and the memory with what it cost to find.  Collective."""
+
+    @abstractmethod
+    def first_step(self, memory: M, metric: Metric, slope: float) -> float | None:
+        """Step to try first, or None where nothing tells the scale.
+
+        ``slope`` is the derivative along the direction.
+        """
+
+    @abstractmethod
+    def update(self, memory: M, metric: Metric, move: Move) -> M:
+        """The memory after an accepted step.  Collective."""
+
+
+class Identity(Preconditioner):
+    """B = I: gradient descent is then plain, and L-BFGS scales its own H0."""
+
+    is_identity = True
+
+    def setup(self, objective: Objective, x: Array) -> None:
+        """Nothing to prepare."""
+
+    def apply(self, residual: Array) -> Array:
+        """``residual`` itself."""
+        return residual
+
 
 #: Steps in a row without a lower value, after which the run ends.
 MAX_FLAT_STEPS = 5
@@ -224,17 +298,8 @@ class Descent(Solver[DescentState]):
 
     def reset(self, state: DescentState) -> DescentState:
         """Evaluate again and forget the curvature; a step length stays a good guess."""
-        value, gradient = state.objective.value_and_gradient(state.x)
-        fresh = state.at(
-            state.x,
-            value,
-            gradient,
-            evaluations=state.evaluations + 1,
-            memory=self.direction().reset(state.memory),
-            lowest=value,
-            flat_steps=0,
-        )
-        return replace(fresh, outcome=_outcome(fresh))
+        memory = self.direction().reset(state.memory)
+        return replace(super().reset(state), memory=memory, step_length=state.step_length)
 
 
 def _outcome(state: DescentState) -> Status:

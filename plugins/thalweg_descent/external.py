@@ -1,4 +1,4 @@
-"""Base of the adapters to TAO and SciPy: state, restarts, and exact resumption.
+"""Base of the adapters to TAO and SciPy: state, restarts, exact resumption, and their loop.
 
 The memory of an external solver cannot be saved.  It is therefore started afresh
 every so many iterations, and a state knows the iterate of the last start and
@@ -9,10 +9,13 @@ since nothing in them is random, it arrives at the same bits.
 
 import copy
 import math
+import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
+import greenlet
 import numpy as np
 
 from thalweg.engines.hessian import HessianProduct
@@ -276,3 +279,44 @@ def _evaluation(objective: Objective, x: Array, value_alone: bool) -> Evaluation
     value, gradient = objective.value_and_gradient(x)
     norm = objective.layout.norm(gradient)
     return Evaluation(x, value, gradient, norm, math.isfinite(value) and math.isfinite(norm))
+
+
+class Coroutine:
+    """A function that can stop in the middle of any call it makes, in a greenlet.
+
+    External loops call us; the driver wants to call them, one iterate at a time.
+
+    Parameters
+    ----------
+    body
+        Called with a function ``ask``: ``answer = ask(request)`` suspends it until
+        the next :meth:`resume`.
+    """
+
+    def __init__(self, body: Callable[[Callable[[Any], Any]], Any]) -> None:
+        self._greenlet = greenlet.greenlet(lambda _: body(self._ask))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the function has returned or raised."""
+        return bool(self._greenlet.dead)
+
+    def _ask(self, request: Any) -> Any:
+        return self._greenlet.parent.switch(request)
+
+    def resume(self, answer: Any = None) -> Any:
+        """Go on with ``answer``; the next request, or at the end what the function returns.
+
+        What the function raises, this raises.  Warnings of the external code are
+        dropped: its outcome says all that there is to say.
+        """
+        self._greenlet.parent = greenlet.getcurrent()
+        with warnings.catch_warnings(action="ignore"):
+            return self._greenlet.switch(answer)
+
+    def close(self) -> None:
+        """End the function where it stands, by an exception that runs its clean-up."""
+        if self._greenlet and not self._greenlet.dead:
+            self._greenlet.parent = greenlet.getcurrent()
+            with warnings.catch_warnings(action="ignore"):
+                self._greenlet.throw(greenlet.GreenletExit)

@@ -5,8 +5,7 @@ from typing import Annotated
 
 from thalweg.parallel import Array
 from thalweg.plugins import Help
-from thalweg_descent.descent import Descent
-from thalweg_descent.direction import Direction, Metric, Move
+from thalweg_descent.descent import Descent, Direction, Metric, Move
 
 #: Share of the slope at a step's beginning whose opposite at its end says that it went too far.
 TOO_FAR = 0.5

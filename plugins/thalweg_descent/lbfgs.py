@@ -9,8 +9,7 @@ import numpy as np
 from thalweg.interfaces import Rows
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
-from thalweg_descent.descent import Descent
-from thalweg_descent.direction import Direction, Metric, Move
+from thalweg_descent.descent import Descent, Direction, Metric, Move
 
 #: Factor of a step that still falls at its end, as long as there are no pairs.
 GROWTH = 4.0

@@ -7,8 +7,7 @@ from typing import Annotated
 from thalweg.interfaces import Rows
 from thalweg.parallel import Array
 from thalweg.plugins import Help
-from thalweg_descent.descent import Descent
-from thalweg_descent.direction import Direction, Metric, Move
+from thalweg_descent.descent import Descent, Direction, Metric, Move
 
 #: Rules for beta, by name.
 BETA_RULES = ("polak-ribiere+", "hager-zhang", "fletcher-reeves", "dai-yuan")

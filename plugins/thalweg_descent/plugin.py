@@ -12,7 +12,7 @@ def thalweg_preconditioners() -> list[PreconditionerSpec]:
         PreconditionerSpec(
             name="identity",
             summary="no preconditioning: B = I",
-            load="thalweg_descent.identity:Identity",
+            load="thalweg_descent.descent:Identity",
         )
     ]
 

@@ -16,9 +16,9 @@ from thalweg.errors import InputError, NumericalError, suggestion
 from thalweg.interfaces import Objective, require
 from thalweg.parallel import Array
 from thalweg.plugins import Help
-from thalweg_descent.coroutine import Coroutine
 from thalweg_descent.external import (
     MAX_REPEATED,
+    Coroutine,
     Evaluation,
     Evaluator,
     ExternalSolver,

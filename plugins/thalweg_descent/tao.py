@@ -12,9 +12,9 @@ from thalweg.interfaces import Objective, Preconditioner, require
 from thalweg.parallel import Array, Layout, PETSc, array_of, fill_vec, options_prefix, vec_over
 from thalweg.parallel.petsc import sizes
 from thalweg.plugins import Help
-from thalweg_descent.coroutine import Coroutine
 from thalweg_descent.external import (
     MAX_REPEATED,
+    Coroutine,
     Evaluation,
     Evaluator,
     ExternalSolver,

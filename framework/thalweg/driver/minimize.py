@@ -12,8 +12,8 @@ from thalweg.driver.assembly import assembled, method_of_call
 from thalweg.driver.homotopy import HomotopySchedule
 from thalweg.driver.progress import Callback
 from thalweg.errors import InputError
+from thalweg.files import FolderLock
 from thalweg.interfaces import Objective, Preconditioner, Solver
-from thalweg.lock import FolderLock
 from thalweg.parallel import MPI, collective_call, on_root, raise_on_all_ranks, refuse_differing
 from thalweg.plugins import Option
 from thalweg.result import Result

@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING
 from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from thalweg.numerics.descent import backtrack, conjugate_gradients, parabola_ratio, two_loop
     from thalweg.numerics.k_means import lloyd
-    from thalweg.numerics.line_search import backtrack, parabola_ratio
-    from thalweg.numerics.linear_cg import conjugate_gradients
     from thalweg.numerics.principal import principal_components
-    from thalweg.numerics.quasi_newton import two_loop
 
 __all__ = [
     "backtrack", "conjugate_gradients", "lloyd", "parabola_ratio", "principal_components",

@@ -4,7 +4,7 @@
     Which rows of a distributed array each rank has; inner products, norms.
 ``reductions``
     Sums and decisions that are the same on every rank.
-``exchange``, ``routes``, ``ring``
+``exchange``, ``ring``
     Rows of others: ghost rows by a plan, rows sent to chosen ranks, all blocks in turn.
 ``failures``
     An error on one rank becomes the same error on all.
@@ -53,12 +53,18 @@ from thalweg.parallel.reductions import (
     sum_over_ranks,
     values_of_all_ranks,
 )
-from thalweg.parallel.routes import RowRoutes, exchange_rows, swap_rows
 from thalweg.parallel.threads import job_threads, limit_threads, one_blas_thread, run_on_threads
 from thalweg.parallel.traffic import phase
 
 if TYPE_CHECKING:
-    from thalweg.parallel.exchange import RowExchange, RowPlan, rows_at
+    from thalweg.parallel.exchange import (
+        RowExchange,
+        RowPlan,
+        RowRoutes,
+        exchange_rows,
+        rows_at,
+        swap_rows,
+    )
     from thalweg.parallel.petsc import (
         PETSc,
         array_of,

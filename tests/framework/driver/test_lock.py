@@ -10,7 +10,7 @@ import time
 import pytest
 
 import thalweg
-from thalweg import lock
+from thalweg import files
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.workbench.run import plot
@@ -26,9 +26,9 @@ QUICK = {
 OWNER = """
 import sys, time
 from pathlib import Path
-from thalweg import lock
-lock.BEAT, lock.LEASE = float(sys.argv[2]), float(sys.argv[3])
-owned = lock.FolderLock(Path(sys.argv[1]))
+from thalweg import files
+files.BEAT, files.LEASE = float(sys.argv[2]), float(sys.argv[3])
+owned = files.FolderLock(Path(sys.argv[1]))
 owned.acquire()
 print("locked", flush=True)
 time.sleep(600)
@@ -38,12 +38,12 @@ time.sleep(600)
 @pytest.fixture
 def owner(monkeypatch):
     """Starts processes that write into a folder until they are killed."""
-    monkeypatch.setattr(lock, "BEAT", 0.2)
-    monkeypatch.setattr(lock, "LEASE", 3.0)
+    monkeypatch.setattr(files, "BEAT", 0.2)
+    monkeypatch.setattr(files, "LEASE", 3.0)
     started = []
 
     def start(folder):
-        command = [sys.executable, "-c", OWNER, str(folder), str(lock.BEAT), str(lock.LEASE)]
+        command = [sys.executable, "-c", OWNER, str(folder), str(files.BEAT), str(files.LEASE)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         started.append(process)
         assert process.stdout.readline() == "locked\n"
@@ -91,7 +91,7 @@ def test_the_run_of_a_killed_process_is_resumed_at_once(comm, tmp_path, owner):
     began = time.monotonic()
     result = thalweg.run(QUICK, folder, changes=["stop.iterations=4"], resume=True, comm=comm)
     assert result.iterations == 4
-    assert time.monotonic() - began < lock.LEASE
+    assert time.monotonic() - began < files.LEASE
     assert not (folder / ".lock").exists()
     comm.barrier()
 
@@ -108,7 +108,7 @@ def test_of_a_process_on_another_host_its_signs_of_life_decide(tmp_path, owner, 
     ended = threading.Event()
 
     def beat():
-        while alive and not ended.wait(lock.BEAT):
+        while alive and not ended.wait(files.BEAT):
             os.utime(file)
 
     thread = threading.Thread(target=beat)
@@ -121,19 +121,19 @@ def test_of_a_process_on_another_host_its_signs_of_life_decide(tmp_path, owner, 
         else:
             began = time.monotonic()
             thalweg.run(QUICK, tmp_path / "out", changes=changes, resume=True)
-            assert time.monotonic() - began >= lock.LEASE
+            assert time.monotonic() - began >= files.LEASE
     finally:
         ended.set()
         thread.join()
 
 
 def test_a_folder_whose_owner_died_nameless_is_refused_soon(tmp_path, monkeypatch):
-    monkeypatch.setattr(lock, "BEAT", 0.2)
+    monkeypatch.setattr(files, "BEAT", 0.2)
     (tmp_path / ".lock").touch()
     began = time.monotonic()
     with pytest.raises(InputError, match=r"no such process, remove '.*/\.lock'"):
-        lock.FolderLock(tmp_path).acquire()
-    assert time.monotonic() - began < 0.1 * lock.LEASE
+        files.FolderLock(tmp_path).acquire()
+    assert time.monotonic() - began < 0.1 * files.LEASE
     assert (tmp_path / ".lock").exists()
 
 
@@ -159,7 +159,7 @@ def test_checkpoints_of_a_call_are_its_own_while_it_works(comm, tmp_path, owner,
 
 
 def test_a_process_that_lost_its_lock_is_told(tmp_path, owner, caplog):
-    held = lock.FolderLock(tmp_path)
+    held = files.FolderLock(tmp_path)
     held.acquire()
     (tmp_path / ".lock").unlink()
     owner(tmp_path)

@@ -19,7 +19,7 @@ def problem(bowl):
 
 @pytest.mark.parametrize("name", ["identity", "spectrl"])
 def test_a_solver_object_brings_its_own_preconditioner(problem, name):
-    from thalweg_descent.identity import Identity
+    from thalweg_descent.descent import Identity
 
     for given in (name, Identity()):
         with pytest.raises(InputError, match=r"LBFGS\(preconditioner=\.\.\.\)"):

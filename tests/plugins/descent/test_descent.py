@@ -11,7 +11,7 @@ from thalweg.interfaces import Objective, Preconditioner
 from thalweg.parallel import MPI, Layout
 from thalweg.result import Status
 from thalweg.testing import check_resumption
-from thalweg_descent.direction import Metric
+from thalweg_descent.descent import Metric
 from thalweg_descent.gradient_descent import GradientDescent
 from thalweg_descent.lbfgs import LBFGS, LimitedMemory
 from thalweg_descent.nonlinear_cg import LastDirection, NonlinearCG

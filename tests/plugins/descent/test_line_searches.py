@@ -7,9 +7,7 @@ import pytest
 
 from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Layout
-from thalweg_descent.backtracking import Backtracking
-from thalweg_descent.line_search import LineFunction
-from thalweg_descent.strong_wolfe import StrongWolfe
+from thalweg_descent.line_search import Backtracking, LineFunction, StrongWolfe
 
 
 class Curve(Objective):

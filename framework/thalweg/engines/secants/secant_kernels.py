@@ -96,36 +96,41 @@ def _measure_pair(components, close, packed, a, b, image_a, image_b, size):
 
 
 @numba.njit(nogil=True, fastmath={"contract", "nsz"})
-def _mark_suspects(dots, images, low, high, image_low, image_high, tails, i, first, last, w, marks):
-    """Mark the columns whose distortion may reach ``w``, by bounds that hold under rounding.
+def _is_suspect(dot, image, low, high, image_low, image_high, cross, w):
+    """Whether the distortion of a pair may reach ``w``, by bounds that hold under rounding.
 
-    Not marked means: the true distortion is below ``w`` by no more than three roundings of
-    ``1 + w`` in single precision too few.
+    Not suspect means: the true distortion is below ``w`` by no more than three roundings of
+    ``1 + w`` in single precision too few.  The bounds are sums of those of the two points.
+    """
+    two = np.float32(2.0)
+    shortest = low - two * (dot + cross)
+    longest = high - two * (dot - cross)
+    # Negated, so that what overflowed to NaN is a suspect.
+    stretched = not (image_high - two * image < (np.float32(1.0) + w) * shortest)
+    shrunk = not (image_low - two * image > (np.float32(1.0) - w) * longest)
+    return stretched | shrunk
+
+
+@numba.njit(nogil=True, fastmath={"contract", "nsz"})
+def _mark_suspects(dots, images, low, high, image_low, image_high, tails, i, first, last, w, marks):
+    """Mark the suspects among some columns.  Returns their number.
 
     ``low``, ``high``, ``image_low``, ``image_high`` and ``tails`` are pairs
-    (value of row i, values of the columns).  Returns the number of marks.
+    (value of row i, values of the columns).
     """
     # Loops over slices from 0 on are the ones that compilers turn into vector code.
-    dot_j = dots[i, first:last]
-    image_j = images[i, first:last]
-    low_i, low_j = low[0], low[1][first:last]
-    high_i, high_j = high[0], high[1][first:last]
-    image_low_i, image_low_j = image_low[0], image_low[1][first:last]
-    image_high_i, image_high_j = image_high[0], image_high[1][first:last]
-    tail_i, tail_j = tails[0], tails[1][first:last]
-    two = np.float32(2.0)
-    above = np.float32(1.0) + w
-    below = np.float32(1.0) - w
+    dot_j, image_j = dots[i, first:last], images[i, first:last]
+    low_j, high_j, tail_j = low[1][first:last], high[1][first:last], tails[1][first:last]
+    image_low_j, image_high_j = image_low[1][first:last], image_high[1][first:last]
     count = np.int32(0)
     for j in range(last - first):
-        cross = tail_i * tail_j[j]
-        image = two * image_j[j]
-        shortest = low_i + low_j[j] - two * (dot_j[j] + cross)
-        longest = high_i + high_j[j] - two * (dot_j[j] - cross)
-        # Negated, so that what overflowed to NaN is a suspect.
-        stretched = not (image_high_i + image_high_j[j] - image < above * shortest)
-        shrunk = not (image_low_i + image_low_j[j] - image > below * longest)
-        suspect = np.uint8(stretched | shrunk)
+        suspect = np.uint8(
+            _is_suspect(
+                dot_j[j], image_j[j], low[0] + low_j[j], high[0] + high_j[j],
+                image_low[0] + image_low_j[j], image_high[0] + image_high_j[j],
+                tails[0] * tail_j[j], w,
+            )
+        )  # fmt: skip
         marks[j] = suspect
         count += np.int32(suspect)
     return count
@@ -138,17 +143,6 @@ def _product_of_rows(a, b):
     for c in range(a.size):
         total += a[c] * b[c]
     return total
-
-
-@numba.njit(nogil=True, fastmath={"contract", "nsz"})
-def _is_suspect(dot, image, low, high, image_low, image_high, cross, w):
-    """As :func:`_mark_suspects`, of one pair; the bounds are sums of those of its points."""
-    two = np.float32(2.0)
-    shortest = low - two * (dot + cross)
-    longest = high - two * (dot - cross)
-    stretched = not (image_high - two * image < (np.float32(1.0) + w) * shortest)
-    shrunk = not (image_low - two * image > (np.float32(1.0) - w) * longest)
-    return stretched or shrunk
 
 
 @numba.njit(nogil=True)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 PLAIN = "#35618f"
 
 INK = "#222222"
-FAINT = "#c8c8c8"
 
 #: Up to ten classes: strong, of similar weight, distinct in print as well.
 _TEN = (

@@ -14,8 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from thalweg.errors import CheckpointError, InputError, StorageError
-from thalweg.files import atomic_write_text, flush, storing, temporary_name
-from thalweg.lock import FolderLock
+from thalweg.files import FolderLock, atomic_write_text, flush, storing, temporary_name
 from thalweg.parallel import MPI, Layout, on_root
 from thalweg.parallel.row_files import write_rows
 from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, Spec, citation, plugins

@@ -1,18 +1,150 @@
-"""The frozen result of a run."""
+"""Status, trace and result of a run."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.result.status import Status
-from thalweg.result.trace import Trace
 
 if TYPE_CHECKING:
     from thalweg.parallel import Layout
+
+__all__ = ["Result", "Status", "Trace"]
+
+
+class Status(Enum):
+    """State of a run; ``.name`` is for programs, ``.value`` the message that a person reads.
+
+    No program ever has to parse English.
+    """
+
+    RUNNING = "the run is under way"
+    SMALL_GRADIENT = "converged: the gradient norm is at most the tolerance"
+    SMALL_DECREASE = (
+        "converged: the objective fell by less than the tolerance in the last iterations"
+    )
+    CONVERGED = "converged: the solver's own criterion is met"
+    PRECISION_LIMIT = "converged: no step lowers the objective any further in floating point"
+    NOISE_LIMIT = "stopped: no step lowers the objective by more than the error of its values"
+    ITERATION_LIMIT = "stopped: the limit of iterations is reached"
+    EPOCH_LIMIT = "stopped: the limit of epochs is reached"
+    EVALUATION_LIMIT = "stopped: the limit of evaluations is reached"
+    TIME_LIMIT = "stopped: the limit of wall time is reached"
+    CALLBACK = "stopped: a callback asked for it"
+    TARGET_NOT_REACHED = "stopped: the requested quality was not reached; this is the best found"
+    INTERRUPTED = "stopped by a signal"
+    DIVERGED = (
+        "failed: the objective or its gradient is not finite, or the objective is unbounded "
+        "below; the last finite iterate is kept"
+    )
+    FAILED = "failed: the solver could not take a step"
+    INCONSISTENT = (
+        "failed: no step lowers the objective as its gradient predicts; value and gradient do not "
+        "belong together, compare them by thalweg.testing.check_gradient"
+    )
+
+    @property
+    def running(self) -> bool:
+        """Whether the run continues."""
+        return self is Status.RUNNING
+
+    @property
+    def converged(self) -> bool:
+        """Whether a convergence criterion was met."""
+        return self in {
+            Status.SMALL_GRADIENT,
+            Status.SMALL_DECREASE,
+            Status.CONVERGED,
+            Status.PRECISION_LIMIT,
+        }
+
+    @property
+    def limited(self) -> bool:
+        """Whether a budget ended the run."""
+        return self in {
+            Status.ITERATION_LIMIT,
+            Status.EPOCH_LIMIT,
+            Status.EVALUATION_LIMIT,
+            Status.TIME_LIMIT,
+        }
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run ended in a numerical failure."""
+        return self in {Status.DIVERGED, Status.FAILED, Status.INCONSISTENT}
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of the command line for a run that ends so: 0, 3 or 75."""
+        if self.failed:
+            return 3
+        return 75 if self is Status.INTERRUPTED else 0
+
+
+class Trace:
+    """Table of numbers with fixed columns, one row for each recorded iterate.
+
+    Recording is not displaying: a trace never prints.
+
+    Parameters
+    ----------
+    columns
+        Column names, in the order in which they are written.
+    """
+
+    #: Column with the number of a homotopy's stage, after that of its parameter.
+    STAGE = "stage"
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        if len(set(columns)) != len(columns):
+            raise ValueError(f"trace columns repeat: {list(columns)}")
+        #: Names of the columns.
+        self.columns = tuple(columns)
+        self._rows: list[tuple[float, ...]] = []
+
+    @property
+    def homotopy_parameter(self) -> str | None:
+        """Name of the column with the parameter of a homotopy, that before ``stage``, if any."""
+        if self.STAGE not in self.columns[1:]:
+            return None
+        return self.columns[self.columns.index(self.STAGE) - 1]
+
+    def append(self, row: Mapping[str, float]) -> None:
+        """Add one row; a column that ``row`` lacks becomes NaN, an unknown one is an error."""
+        unknown = set(row) - set(self.columns)
+        if unknown:
+            raise KeyError(f"trace has no column {sorted(unknown)}; it has {list(self.columns)}")
+        self._rows.append(tuple(float(row.get(name, np.nan)) for name in self.columns))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        """Values of one column, shape ``(len(self),)``, float64."""
+        if column not in self.columns:
+            raise KeyError(f"trace has no column {column!r}; it has {list(self.columns)}")
+        index = self.columns.index(column)
+        return np.array([row[index] for row in self._rows], dtype=float)
+
+    def __iter__(self) -> Iterator[dict[str, float]]:
+        for row in self._rows:
+            yield dict(zip(self.columns, row, strict=True))
+
+    def to_array(self) -> np.ndarray:
+        """All rows, shape ``(len(self), len(self.columns))``, float64."""
+        return np.array(self._rows, dtype=float).reshape(len(self._rows), len(self.columns))
+
+    @classmethod
+    def from_array(cls, columns: Sequence[str], values: np.ndarray) -> Self:
+        """Inverse of :meth:`to_array`."""
+        trace = cls(columns)
+        rows = np.asarray(values, dtype=float).reshape(-1, len(columns))
+        trace._rows = [tuple(float(v) for v in row) for row in rows]
+        return trace
 
 
 @dataclass(frozen=True, repr=False)
