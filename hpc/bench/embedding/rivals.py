@@ -20,8 +20,7 @@ from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.parallel import MPI, Layout
 from thalweg.workbench.report import draw_embedding, format_table
 from thalweg_embedding import map_quality
-from thalweg_embedding.affinities.affinities_from_data import affinities_of
-from thalweg_embedding.affinities.components import tied_together
+from thalweg_embedding.affinities.affinities_from_data import affinities_of, tied_together
 from thalweg_embedding.defaults import NEIGHBORS_PER_PERPLEXITY
 from thalweg_embedding.objectives import t_sne
 

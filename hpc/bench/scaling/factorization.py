@@ -22,7 +22,7 @@ from thalweg.engines.laplacian import LaplacianSolver
 from thalweg.parallel import MPI, Layout, limit_threads
 from thalweg.workbench.config import read_configuration
 from thalweg.workbench.run.single_run import build_objective
-from thalweg_embedding.preconditioners.sparsify import strongest
+from thalweg_embedding.preconditioners.spectral import strongest
 from thalweg_embedding.relocation import placed_weights
 
 comm = MPI.COMM_WORLD

@@ -273,6 +273,7 @@ def nearest_among(
     none is its own neighbor.
     """
     comm, own, center = known.layout.comm, asking.layout, np.zeros(())
+    rows = asking.sparse if isinstance(asking, SparseDataset) else np.asarray(asking.values)
     indices = np.zeros((own.local_rows, 0), dtype=np.int64)
     squared = np.zeros((own.local_rows, 0))
     if metric == "euclidean" and not isinstance(known, SparseDataset):
@@ -282,7 +283,9 @@ def nearest_among(
         turned = block - center  # products of rows far from the origin cancel
         norms = _squares(turned) if metric == "euclidean" else None
         each = (block, turned, center, norms, start, k, own.start if same else None, metric)
-        parts = [_nearest_in(*each, first, part) for first, part in _parts(asking, block.shape[0])]
+        size = min(MAX_ROWS, max(1, BLOCK // max(1, block.shape[0])))
+        firsts = range(0, own.local_rows, size)
+        parts = [_nearest_in(*each, first, rows[first : first + size]) for first in firsts]
         if parts:
             others, distances = (np.concatenate(columns) for columns in zip(*parts, strict=True))
             indices, squared = np.hstack([indices, others]), np.hstack([squared, distances])
@@ -304,12 +307,6 @@ def _blocks(known: Dataset):  # type: ignore[no-untyped-def]
         return
     for rank in range(layout.comm.size):
         yield int(layout.starts[rank]), layout.comm.bcast(known.sparse, root=rank).astype(float)
-
-
-def _parts(asking: Dataset, columns: int):  # type: ignore[no-untyped-def]
-    rows = asking.sparse if isinstance(asking, SparseDataset) else np.asarray(asking.values)
-    size = min(MAX_ROWS, max(1, BLOCK // max(1, columns)))
-    return [(first, rows[first : first + size]) for first in range(0, rows.shape[0], size)]
 
 
 def _nearest_in(block, turned, center, norms, start, k, own_start, metric, first, part):  # type: ignore[no-untyped-def]

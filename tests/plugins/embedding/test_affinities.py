@@ -9,8 +9,11 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
-from thalweg_embedding.affinities.affinities_from_data import affinities_of, given_affinities
-from thalweg_embedding.affinities.components import tied_together
+from thalweg_embedding.affinities.affinities_from_data import (
+    affinities_of,
+    given_affinities,
+    tied_together,
+)
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.symmetric import check_weights, transposed
 from thalweg_embedding.objectives import t_sne

@@ -17,10 +17,9 @@ from thalweg_embedding.pairs.choice import repulsive_sum
 from thalweg_embedding.pairs.fixed_field import FixedField
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid_pairs import GridPairs
-from thalweg_embedding.pairs.mesh import Mesh
+from thalweg_embedding.pairs.mesh import Mesh, Window
 from thalweg_embedding.pairs.parametric import cross_entropy_functions, student_functions
 from thalweg_embedding.pairs.spectrum import bandwidth
-from thalweg_embedding.pairs.window import Window
 
 CAUCHY_SQUARED = PairFunction(
     lambda d: ((1 + d) ** -2.0, -2 * (1 + d) ** -3.0, 6 * (1 + d) ** -4.0), "(1 + d)^-2"

@@ -20,8 +20,7 @@ from thalweg_embedding.objectives import elastic_embedding
 from thalweg_embedding.preconditioners import spectral
 from thalweg_embedding.preconditioners.diagonal import FixedPoint, HessianDiagonalScaling
 from thalweg_embedding.preconditioners.partial_hessian import PartialHessian
-from thalweg_embedding.preconditioners.sparsify import strongest
-from thalweg_embedding.preconditioners.spectral import SpectralDirection
+from thalweg_embedding.preconditioners.spectral import SpectralDirection, strongest
 
 every_rank_count = pytest.mark.ranks(1, 2, 3)
 
