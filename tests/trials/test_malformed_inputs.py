@@ -306,13 +306,6 @@ def test_pipes(name, option, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_data_files(name, refused, tmp_path):
-    (tmp_path / name).write_bytes(FILES[name])
-    (tmp_path / "c.toml").write_text(GOOD.replace('name = "iris"\nrows = 20', f'path = "{name}"'))
-    refused("run", "c.toml", "--out", "out")
-
-
 def test_an_archive_that_unpacks_to_gigabytes_gives_the_rows_that_are_asked_for(tmp_path):
     """Not a refusal: 100 rows of a table of 1.9 GiB are read without unpacking the rest."""
     from thalweg.workbench.readers import load_data
@@ -336,7 +329,7 @@ LABELS: dict[str, bytes] = {
     "large.npy": saved(np.full(12, 1e300)),
     "table.npy": saved(TABLE),
     "two-hot.npy": saved(np.ones((12, 2))),
-    "dates.npy": saved(np.zeros(12, dtype="M8[s]")),
+    "days.npy": saved(np.zeros(12, dtype="M8[s]")),
     "short.npy": saved(np.arange(12))[:-8],
     "short.csv": b"a\nb\n",
     "two.npz": zipped(a=saved(np.arange(12)), b=saved(np.arange(12))),
@@ -345,11 +338,11 @@ LABELS: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("name", LABELS)
-def test_labels(name, refused, tmp_path):
+@pytest.mark.parametrize("name", [*FILES, *LABELS])
+def test_data_files_and_labels(name, refused, tmp_path):
     (tmp_path / "data.npy").write_bytes(GOOD_NPY)
-    (tmp_path / name).write_bytes(LABELS[name])
-    section = f'path = "data.npy"\nlabels = "{name}"'
+    (tmp_path / name).write_bytes(FILES.get(name) or LABELS.get(name, b""))
+    section = f'path = "{name}"' if name in FILES else f'path = "data.npy"\nlabels = "{name}"'
     (tmp_path / "c.toml").write_text(GOOD.replace('name = "iris"\nrows = 20', section))
     refused("run", "c.toml", "--out", "out")
 

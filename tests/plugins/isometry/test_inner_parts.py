@@ -134,19 +134,6 @@ def test_the_l1_ball_projection_is_the_nearest_point():
         assert ((found - vector) ** 2).sum() <= ((others - vector) ** 2).sum(axis=1).min() + 1e-12
 
 
-@pytest.mark.ranks(1, 2)
-def test_the_hinges_gradient(comm, some_secants):
-    secants, pairs, lengths, _, held = some_secants(comm)
-    active = ActiveSecants(secants, pairs[held], lengths[held])
-    psi = np.random.default_rng(9).standard_normal((2, 12)) / 2
-    _, gradient, _ = hinge(active, psi, 0.1)
-    for k, c in ((0, 0), (1, 7), (1, 11)):
-        step = np.zeros_like(psi)
-        step[k, c] = 1e-6
-        slope = (hinge(active, psi + step, 0.1)[0] - hinge(active, psi - step, 0.1)[0]) / 2e-6
-        assert gradient[k, c] == pytest.approx(slope, rel=1e-5, abs=1e-7)
-
-
 def test_the_step_of_nile_pro_is_the_minimizer_on_its_line():
     random = np.random.default_rng(12)
     for _ in range(10):

@@ -28,14 +28,10 @@ def test_value_and_gradient(comm, digits, kind):
     dataset = Dataset.from_array(points, labels, comm)
     objective = build(dataset, comm, delta=0.2, rank=3, secants=kind, n_neighbors=4)
     psi = np.random.default_rng(1).standard_normal((3, 12))
-    if kind == "all":
-        expected = hinge_over_all_pairs(points, psi, 0.2)
-        assert objective.value(psi) == pytest.approx(expected, rel=1e-10)
-    if kind == "within-class":
-        expected = hinge_over_all_pairs(points, psi, 0.2, lambda i, j: labels[i] == labels[j])
-        assert objective.value(psi) == pytest.approx(expected, rel=1e-10)
-    if kind == "sums":
-        expected = hinge_over_all_pairs(np.concatenate([points, -points]), psi, 0.2)
+    if kind != "neighbors":
+        every = np.concatenate([points, -points]) if kind == "sums" else points
+        counts = (lambda i, j: labels[i] == labels[j]) if kind == "within-class" else None
+        expected = hinge_over_all_pairs(every, psi, 0.2, counts)
         assert objective.value(psi) == pytest.approx(expected, rel=1e-10)
     check_gradient(objective, psi)
 

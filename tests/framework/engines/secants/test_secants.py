@@ -78,8 +78,6 @@ def test_coincident_points_are_counted_and_close_ones_measured_without_cancellat
 
 @pytest.mark.ranks(1, 2, 3)
 def test_the_same_pairs_and_the_same_bits_at_any_number_of_ranks(comm, monkeypatch):
-    from thalweg.parallel import MPI
-
     monkeypatch.setattr("thalweg.engines.secants.tile_scans.PIECE", 2e5)  # blocks go in several
     points, components = cloud(2100, 70, seed=3).astype(np.float32), random_map(5, 70)
     for options in (
@@ -97,35 +95,39 @@ def test_the_same_pairs_and_the_same_bits_at_any_number_of_ranks(comm, monkeypat
         np.testing.assert_array_equal(together.lengths, alone.lengths)
 
 
-@pytest.mark.ranks(1, 2, 3)
-def test_secants_can_be_restricted_to_classes(comm):
-    points, components = cloud(120, 5), random_map(2, 5)
-    points[7] = points[8]
-    labels = np.array([3, 7])[np.random.default_rng(0).integers(0, 2, 120)]
-    labels[7], labels[8] = 3, 7
-    i, j, values, _ = all_pairs(points, components)
-    within = labels[i] == labels[j]
-    scan = secants(points, comm, labels=labels).scan(components, 0.3, max_pairs=10**5, per_row=200)
-    assert scan.n_coincident == 0
-    assert scan.n_secants == within.sum()
-    assert scan.delta_lower <= np.abs(values[within]).max() <= scan.delta
-    assert len(scan.pairs) == (np.abs(values[within]) >= 0.3).sum()
+def restricted(kind, points, layout):
+    """Options of a secant set, and the weights of the pairs that count, 0 of others."""
+    counts, random = np.zeros(2 * (len(points),)), np.random.default_rng(8)
+    if kind == "classes":
+        labels = random.integers(0, 2, len(points)) * 4 + 3
+        return {"labels": labels}, labels[:, None] == labels
+    if kind == "neighbors":
+        distances = ((points[:, None] - points) ** 2).sum(axis=2)
+        np.fill_diagonal(distances, np.inf)
+        nearest = np.argsort(distances, axis=1)[:, :4]
+        np.put_along_axis(counts, nearest, 1.0, axis=1)
+        return {"neighbors": layout.local(nearest)}, np.maximum(counts, counts.T)
+    pairs = random.integers(0, len(points), (60, 2))
+    pairs = np.concatenate([pairs, pairs[:1, ::-1], [[5, 5]]])  # the first once more
+    weights = np.append(random.uniform(0.1, 0.9, 60), [1.0, 1.0]) if "weight" in kind else None
+    np.maximum.at(counts, tuple(np.sort(pairs, axis=1).T), 1.0 if weights is None else weights)
+    return {"pairs": pairs, "weights": weights}, counts
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_secants_can_be_listed_neighbors(comm):
+@pytest.mark.parametrize("kind", ["classes", "neighbors", "pairs", "weighted pairs"])
+def test_secants_can_be_restricted(comm, kind):
     points, components = cloud(90, 5), random_map(2, 5)
-    distances = ((points[:, None] - points) ** 2).sum(axis=2) + 1e9 * np.eye(90)
-    nearest = np.argsort(distances, axis=1)[:, :4]
-    listed = {tuple(sorted((a, int(b)))) for a in range(90) for b in nearest[a]}
+    points[7] = points[8]
+    options, weights = restricted(kind, points, Layout(comm, 90, 5))
     i, j, values, _ = all_pairs(points, components)
-    chosen = np.array([(a, b) in listed for a, b in zip(i, j, strict=True)])
-    layout = Layout(comm, 90, 5)
-    oracle = SecantSet(layout.local(points).copy(), layout, neighbors=layout.local(nearest))
-    scan = oracle.scan(components, 0.1, max_pairs=10**5)
-    assert scan.n_pairs == len(listed)
-    assert scan.delta_lower <= np.abs(values[chosen]).max() <= scan.delta
-    assert len(scan.pairs) == (np.abs(values[chosen]) >= 0.1).sum()
+    expected = values * weights[i, j]
+    scan = secants(points, comm, **options).scan(components, 0.2, max_pairs=10**5, per_row=200)
+    assert scan.n_secants == np.count_nonzero(weights[i, j])
+    assert scan.delta_lower <= np.abs(expected).max() <= scan.delta
+    reached = np.abs(expected) >= 0.2
+    assert sorted(map(tuple, scan.pairs)) == sorted(zip(i[reached], j[reached], strict=True))
+    np.testing.assert_allclose(np.sort(scan.distortions), np.sort(expected[reached]))
 
 
 @pytest.mark.ranks(1, 2)
@@ -191,38 +193,6 @@ def test_sparse_points_have_the_secants_of_the_same_points_in_full(comm, labels)
     np.testing.assert_allclose(scans[0].lengths, scans[1].lengths, rtol=1e-13)
     part = [found.subset(2).scan(components).delta for found in (sparse, full)]
     assert part[0] == pytest.approx(part[1], rel=1e-12)
-
-
-@pytest.mark.ranks(1, 2)
-def test_only_given_pairs_are_secants(comm):
-    points, components = cloud(40, 5), random_map(2, 5)
-    pairs = np.array([[3, 1], [1, 3], [0, 39], [20, 21], [5, 5]])
-    given = secants(points, comm, pairs=pairs)
-    assert given.n_pairs == 3
-    i, j, distortions, _ = all_pairs(points, components)
-    counts = np.isin(i * 40 + j, [43, 39, 821])
-    assert given.scan(components).delta == pytest.approx(np.abs(distortions[counts]).max())
-
-
-@pytest.mark.ranks(1, 3)
-def test_distortions_of_given_pairs_are_multiplied_by_their_weights(comm):
-    points, components = cloud(40, 5), random_map(2, 5)
-    random = np.random.default_rng(8)
-    pairs = random.integers(0, 40, (60, 2))
-    weights = random.uniform(0.1, 1.0, 60)
-    pairs = np.concatenate([pairs, pairs[:1, ::-1]])  # once more, with the larger weight
-    weights = np.append(weights, 1.0)
-    i, j, distortions, _ = all_pairs(points, components)
-    largest = np.zeros((40, 40))
-    for (a, b), weight in zip(np.sort(pairs, axis=1), weights, strict=True):
-        largest[a, b] = max(largest[a, b], weight)
-    expected = distortions * largest[i, j]
-    given = secants(points, comm, pairs=pairs, weights=weights)
-    scan = given.scan(components, threshold=0.2, max_pairs=100)
-    assert scan.delta_lower <= np.abs(expected).max() <= scan.delta
-    reached = np.flatnonzero(np.abs(expected) >= 0.2)
-    assert sorted(map(tuple, scan.pairs)) == sorted(zip(i[reached], j[reached], strict=True))
-    np.testing.assert_allclose(np.sort(scan.distortions), np.sort(expected[reached]))
 
 
 @pytest.mark.parametrize("weights", [[0.0, 1.0], [1.0, 1.5], [1.0], [np.nan, 1.0]])
