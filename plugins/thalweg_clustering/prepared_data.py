@@ -9,11 +9,10 @@ from thalweg.errors import InputError
 from thalweg.parallel import (
     MPI,
     Layout,
-    RowExchange,
-    RowPlan,
     any_over_ranks,
     max_over_ranks,
     nth_over_ranks,
+    rows_at,
     sum_over_ranks,
 )
 from thalweg_clustering.kernels import squared_distances
@@ -54,10 +53,7 @@ def distributed_sample(
     chosen = np.unique(np.linspace(0, layout.rows - 1, min(count, layout.rows)).astype(int))
     sample = Layout(layout.comm, len(chosen), arrays[0].shape[1])
     mine = chosen[sample.start : sample.stop]
-    plan = RowPlan.of(layout, mine)
-    exchange = RowExchange(plan)
-    rows = [exchange.with_ghosts(array)[plan.positions(mine)] for array in arrays]
-    return sample, chosen, rows
+    return sample, chosen, [rows_at(layout, array, mine) for array in arrays]
 
 
 def median_distance(layout: Layout, points: np.ndarray, largest_sample: int = 2000) -> float:

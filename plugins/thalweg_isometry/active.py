@@ -25,11 +25,13 @@ from thalweg.parallel import (
     swap_rows,
 )
 from thalweg_isometry import active_kernels as kernels
-from thalweg_isometry.secant_columns import differences
 
 #: Share of the secants with a weight, and of the points at these, up to which only they are
 #: visited.
 FEW = 0.4
+
+#: Secants that products work with at a time.
+BLOCK = 4096
 
 #: Numbers above which the points are kept in single precision.
 LARGE = 500_000
@@ -61,6 +63,25 @@ def counting(secants: SecantSet, rows: np.ndarray, columns: np.ndarray) -> np.nd
         low, high = np.minimum(rows[:, None], columns), np.maximum(rows[:, None], columns)
         counts &= secants.listed.contains(low, high)
     return np.asarray(counts)
+
+
+def differences(
+    secants: SecantSet, pairs: np.ndarray, center: np.ndarray | float = 0.0
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """Which of this rank's pairs, and the differences of their points about a center, float64.
+
+    Collective; ``pairs`` are global numbers, shape ``(m, 2)``.
+    """
+    numbers, ends = np.unique(pairs, return_inverse=True)
+    routes = RowRoutes(secants.comm, secants.layout.owners(numbers))
+    asked = routes.deliver(numbers) - secants.layout.start
+    points = np.empty((len(numbers), secants.dimension))
+    points[routes.rows] = routes.give_back(np.asarray(secants.points[asked], dtype=float))
+    points -= center
+    ends = ends.reshape(pairs.shape)
+    for first in range(0, len(pairs), BLOCK):
+        part = slice(first, first + BLOCK)
+        yield part, points[ends[part, 0]] - points[ends[part, 1]]
 
 
 def measured(secants: SecantSet, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

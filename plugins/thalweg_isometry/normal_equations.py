@@ -14,10 +14,11 @@ import numpy as np
 import scipy.linalg
 
 from thalweg.engines.laplacian import available
+from thalweg.engines.secants import SecantSet
 from thalweg.numerics import conjugate_gradients
-from thalweg.parallel import Layout, agreed, any_over_ranks, sum_large
+from thalweg.parallel import MPI, Layout, agreed, any_over_ranks, sum_large, sum_over_ranks
 from thalweg.plugins import Help
-from thalweg_isometry.secant_columns import SecantColumns
+from thalweg_isometry.active import BLOCK, differences
 
 if TYPE_CHECKING:
     from thalweg_isometry.search_state import SearchState
@@ -52,6 +53,65 @@ NEWTON_STEPS = 3
 #: and Yao, 2018); the other ends what is below any tolerance.  At 0.02 ADMM took up to a sixth
 #: more iterations than with factors, at 0.005 as many, for a sixth more products.
 REDUCTION, SMALLEST = 0.005, 1e-6
+
+
+#: Unit secants above which they are kept in single precision.
+MANY = 5000
+
+
+class SecantColumns:
+    """Unit secants v_k as the rows of a matrix over the ranks; all methods are collective.
+
+    The operator A of NuMax and FroMax takes a symmetric P to the forms ``v_k^T P v_k``.  ``rows``
+    are this rank's secants, shape ``(m, dimension)``, ``count`` is their number on all ranks, and
+    ``layout`` the distribution of a number for each.
+    """
+
+    def __init__(self, comm: MPI.Comm, rows: np.ndarray) -> None:
+        self.comm, self.rows = comm, rows
+        self.count = int(sum_over_ranks(comm, len(rows)))
+        self.layout = Layout(comm, self.count, local_rows=len(rows))
+
+    @classmethod
+    def of(cls, secants: SecantSet, pairs: np.ndarray, lengths: np.ndarray) -> "SecantColumns":
+        """Those of listed pairs, shape (m, 2), of these squared lengths; if many, single precision.
+
+        Lengths have shape (m,) and are positive.
+        """
+        many = sum_over_ranks(secants.comm, len(pairs)) > MANY
+        rows = np.empty((len(pairs), secants.dimension), dtype=np.float32 if many else np.float64)
+        for part, difference in differences(secants, pairs, secants.mean):
+            rows[part] = difference / np.sqrt(lengths[part])[:, None]
+        return cls(secants.comm, rows)
+
+    def some(self, which: np.ndarray) -> "SecantColumns":
+        """Only these of this rank's, by a mask of shape (m,)."""
+        return SecantColumns(self.comm, self.rows[which])
+
+    def blocks(self) -> list[slice]:
+        """Parts of this rank's rows that products work with at a time."""
+        return [slice(k, k + BLOCK) for k in range(0, len(self.rows), BLOCK)]
+
+    def forward(self, matrix: np.ndarray) -> np.ndarray:
+        """``A(P)`` of this rank's secants, shape ``(m,)``, float64."""
+        forms, matrix = np.empty(len(self.rows)), matrix.astype(self.rows.dtype)
+        for part in self.blocks():
+            rows = self.rows[part]
+            forms[part] = np.einsum("ij,ij->i", rows @ matrix, rows)
+        return forms
+
+    def adjoint(self, weights: np.ndarray) -> np.ndarray:
+        """``A*(w)``, shape ``(dimension, dimension)``, on every rank, float64."""
+        total = np.zeros(2 * self.rows.shape[1:])
+        for part in self.blocks():
+            rows = self.rows[part]
+            total += rows.T @ (weights[part, None].astype(rows.dtype) * rows)
+        return sum_large(self.comm, total)
+
+    def cosines(self) -> np.ndarray:
+        """``v_k^T v_l`` of this rank with all, shape ``(m, count)``; their squares are ``A A*``."""
+        width = self.rows.shape[1]
+        return np.asarray(self.rows @ self.layout.with_columns(width).gather_rows(self.rows).T)
 
 
 def _factored(matrix: np.ndarray, beta: float) -> Any:

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from thalweg_saddlefree.jax_objective import JaxObjective
     from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
     from thalweg_saddlefree.minibatches import BatchSchedule, Minibatches, RowSet, StochasticState
-    from thalweg_saddlefree.networks.autoencoder import build_autoencoder
-    from thalweg_saddlefree.networks.mlp import build_mlp
+    from thalweg_saddlefree.networks.build import build_autoencoder, build_mlp
     from thalweg_saddlefree.networks.objective import NetworkObjective
     from thalweg_saddlefree.saddle_free import SaddleFree
     from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree

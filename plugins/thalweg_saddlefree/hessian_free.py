@@ -25,7 +25,7 @@ from thalweg_saddlefree.capabilities import (
     use_all_rows,
 )
 from thalweg_saddlefree.curvature import CurvatureOperator, Slices
-from thalweg_saddlefree.trial_steps import Trials
+from thalweg_saddlefree.step_search import Trials
 from thalweg_saddlefree.truncated_cg import Truncated, truncated_cg
 
 #: Trials of the final line search.

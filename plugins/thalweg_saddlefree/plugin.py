@@ -23,7 +23,7 @@ FUNCTIONS = {
 
 def _objective(name: str, summary: str, module: str, **more: Any) -> ObjectiveSpec:
     word = name.replace("-", "_")
-    load = f"thalweg_saddlefree.{module.format(word)}:build_{word}"
+    load = f"thalweg_saddlefree.{module}:build_{word}"
     return ObjectiveSpec(name=name, summary=summary, load=load, **more)
 
 
@@ -36,12 +36,12 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
     in_jax = "any JAX function of a tree of arrays, with exact Hessian products"
     networks = [
         _objective(
-            name, summary, "networks.{}",
+            name, summary, "networks.build",
             **trained, **({"data": "none"} if name == "deep-linear" else of_data),
         )
         for name, summary in NETWORKS.items()
     ]  # fmt: skip
-    functions = [_objective(*each, "functions.build", **plain) for each in FUNCTIONS.items()]
+    functions = [_objective(*each, "functions", **plain) for each in FUNCTIONS.items()]
     return [*networks, _objective("jax", in_jax, "jax_objective", **plain), *functions]
 
 

@@ -41,8 +41,7 @@ from thalweg_saddlefree.curvature_choice import (
     in_order_of_gain,
     kinds_for,
 )
-from thalweg_saddlefree.step_search import StepSearch
-from thalweg_saddlefree.trial_steps import Trials
+from thalweg_saddlefree.step_search import StepSearch, Trials
 
 #: The methods of applying |H|, by the name that users write.
 METHODS: dict[str, type[AbsoluteSolver]] = {"lanczos": LanczosAbsolute, "ode": OdeAbsolute}

@@ -11,7 +11,7 @@ import numpy as np
 
 import thalweg
 from thalweg.parallel import MPI
-from thalweg_saddlefree.functions.build import build_monkey_saddle
+from thalweg_saddlefree.functions import build_monkey_saddle
 
 grid = np.linspace(-3.5, 3.5, 200)
 x, y = np.meshgrid(grid, grid)

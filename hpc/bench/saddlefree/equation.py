@@ -21,8 +21,7 @@ from thalweg.numerics import conjugate_gradients
 from thalweg.parallel import MPI
 from thalweg_saddlefree.curvature import LanczosAbsolute, OdeAbsolute, Slices
 from thalweg_saddlefree.curvature.ode import NODES
-from thalweg_saddlefree.networks.autoencoder import build_autoencoder
-from thalweg_saddlefree.networks.mlp import build_mlp
+from thalweg_saddlefree.networks.build import build_autoencoder, build_mlp
 from thalweg_saddlefree.networks.objective import NetworkObjective
 
 #: Numbers of variables, conditions of H, and relative errors of a step.

@@ -16,7 +16,7 @@ import threadpoolctl
 
 from thalweg.data import Dataset
 from thalweg.parallel import MPI
-from thalweg_saddlefree.networks.autoencoder import build_autoencoder
+from thalweg_saddlefree.networks.build import build_autoencoder
 from thalweg_saddlefree.networks.objective import NetworkObjective
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -26,8 +26,7 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.parallel import MPI
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
-from thalweg_saddlefree.networks.autoencoder import build_autoencoder
-from thalweg_saddlefree.networks.mlp import build_mlp
+from thalweg_saddlefree.networks.build import build_autoencoder, build_mlp
 from thalweg_saddlefree.networks.objective import NetworkObjective
 from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree, SubspaceState
 

@@ -20,8 +20,7 @@ from sklearn.datasets import load_digits
 
 from thalweg.data import Dataset
 from thalweg.parallel import MPI
-from thalweg_saddlefree.networks.autoencoder import build_autoencoder
-from thalweg_saddlefree.networks.mlp import build_mlp
+from thalweg_saddlefree.networks.build import build_autoencoder, build_mlp
 from thalweg_saddlefree.networks.objective import NetworkObjective
 
 #: Columns of a curve: its first are seconds, epochs and updates.

@@ -13,9 +13,8 @@ from thalweg_isometry.descent import descend
 from thalweg_isometry.hinge import lowering_row
 from thalweg_isometry.near_isometry import NearIsometry
 from thalweg_isometry.nile_pro import _least, onto_l1_ball
-from thalweg_isometry.normal_equations import KINDS, BoundedForms, normal_equations
+from thalweg_isometry.normal_equations import KINDS, BoundedForms, SecantColumns, normal_equations
 from thalweg_isometry.secant_avoidance import avoiding
-from thalweg_isometry.secant_columns import SecantColumns
 
 
 @pytest.fixture

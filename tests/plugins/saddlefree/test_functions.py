@@ -7,14 +7,14 @@ from thalweg.engines.hessian import GaussNewtonProduct
 from thalweg.parallel import MPI
 from thalweg.testing import check_gradient, check_hessian_product
 from thalweg.testing.derivatives import check_gauss_newton_product
-from thalweg_saddlefree.functions import build
+from thalweg_saddlefree import functions
 from thalweg_saddlefree.plugin import thalweg_objectives
 
-NAMES = [s.name for s in thalweg_objectives() if s.load.startswith(build.__name__)]
+NAMES = [s.name for s in thalweg_objectives() if s.load.startswith(functions.__name__)]
 
 
 def made(name, **options):
-    return getattr(build, f"build_{name.replace('-', '_')}")(None, MPI.COMM_SELF, **options)
+    return getattr(functions, f"build_{name.replace('-', '_')}")(None, MPI.COMM_SELF, **options)
 
 
 @pytest.mark.parametrize("name", NAMES)

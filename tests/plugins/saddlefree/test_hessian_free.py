@@ -10,16 +10,16 @@ from thalweg.engines.hessian import GaussNewtonProduct
 from thalweg.errors import CapabilityError, InputError
 from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Layout
+from thalweg_saddlefree import functions
 from thalweg_saddlefree.curvature import Slices
-from thalweg_saddlefree.functions import build
 from thalweg_saddlefree.hessian_free import HessianFree
-from thalweg_saddlefree.networks.mlp import build_mlp
+from thalweg_saddlefree.networks.build import build_mlp
 from thalweg_saddlefree.truncated_cg import truncated_cg
 
 
 @pytest.mark.parametrize("name", ["rosenbrock", "powell_singular", "broyden_tridiagonal"])
 def test_sums_of_squares_are_solved(name):
-    objective = getattr(build, f"build_{name}")(None, MPI.COMM_SELF)
+    objective = getattr(functions, f"build_{name}")(None, MPI.COMM_SELF)
     result = thalweg.minimize(objective, solver="hessian-free", iterations=60, gradient=1e-8)
     assert result.objective < 1e-9
     assert (np.diff(result.trace["objective"]) <= 0).all()
@@ -53,7 +53,7 @@ def test_truncated_cg_stops_when_progress_is_slow():
 def test_what_cannot_be_used_is_refused():
     with pytest.raises(CapabilityError, match="Gauss-Newton product"):
         thalweg.minimize(
-            build.build_monkey_saddle(None, MPI.COMM_SELF), solver="hessian-free", iterations=1
+            functions.build_monkey_saddle(None, MPI.COMM_SELF), solver="hessian-free", iterations=1
         )
     with pytest.raises(InputError):
         HessianFree(damping=0.0)

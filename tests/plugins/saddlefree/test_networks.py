@@ -11,9 +11,7 @@ from thalweg.testing import check_gradient, check_hessian_product, check_ranks
 from thalweg.testing.derivatives import check_gauss_newton_product
 from thalweg_saddlefree.capabilities import draw_curvature_rows
 from thalweg_saddlefree.networks import network
-from thalweg_saddlefree.networks.autoencoder import build_autoencoder
-from thalweg_saddlefree.networks.deep_linear import build_deep_linear
-from thalweg_saddlefree.networks.mlp import build_mlp
+from thalweg_saddlefree.networks.build import build_autoencoder, build_deep_linear, build_mlp
 from thalweg_saddlefree.networks.network import multiply
 
 

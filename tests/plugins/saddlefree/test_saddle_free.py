@@ -16,19 +16,17 @@ from thalweg.result import Status
 from thalweg.testing import check_solver
 from thalweg_embedding.objectives import symmetric_sne
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
+from thalweg_saddlefree import functions
 from thalweg_saddlefree.curvature_choice import gains_after, in_order_of_gain
-from thalweg_saddlefree.functions import build
 from thalweg_saddlefree.hessian_free import HessianFree
-from thalweg_saddlefree.networks.autoencoder import build_autoencoder
-from thalweg_saddlefree.networks.deep_linear import build_deep_linear
-from thalweg_saddlefree.networks.mlp import build_mlp
+from thalweg_saddlefree.networks.build import build_autoencoder, build_deep_linear, build_mlp
 from thalweg_saddlefree.saddle_free import SaddleFree
 
 ESCAPES = {
-    "monkey-saddle": (build.build_monkey_saddle, {}, -6.75),
-    "himmelblau": (build.build_himmelblau, {}, 0.0),
-    "styblinski-tang": (build.build_styblinski_tang, {"size": 8}, -8 * 30.0),
-    "ginzburg-landau": (build.build_ginzburg_landau, {"size": 40}, 1e-8),
+    "monkey-saddle": (functions.build_monkey_saddle, {}, -6.75),
+    "himmelblau": (functions.build_himmelblau, {}, 0.0),
+    "styblinski-tang": (functions.build_styblinski_tang, {"size": 8}, -8 * 30.0),
+    "ginzburg-landau": (functions.build_ginzburg_landau, {"size": 40}, 1e-8),
     "deep-linear": (build_deep_linear, {"size": 4, "depth": 3, "start": 0.02}, 1e-8),
 }
 
@@ -74,7 +72,7 @@ def test_saddle_free_leaves_where_newton_converges_to_the_saddle(name):
 
 
 def test_the_objective_never_rises_and_newton_speed_sets_in():
-    objective = build.build_rosenbrock(None, MPI.COMM_SELF)
+    objective = functions.build_rosenbrock(None, MPI.COMM_SELF)
     result = thalweg.minimize(objective, solver="saddle-free", iterations=200, gradient=1e-9)
     assert (np.diff(result.trace["objective"]) <= 0).all()
     norms = result.trace["gradient_norm"]
@@ -100,7 +98,7 @@ def test_every_evaluation_is_counted_also_those_that_lead_nowhere():
 
 
 def test_at_an_exact_saddle_it_follows_negative_curvature():
-    objective = build.build_ginzburg_landau(None, MPI.COMM_SELF, size=30)
+    objective = functions.build_ginzburg_landau(None, MPI.COMM_SELF, size=30)
     state = SaddleFree().init(objective, np.zeros((30, 1)))
     assert state.gradient_norm == 0.0
     for _ in range(30):
@@ -110,7 +108,7 @@ def test_at_an_exact_saddle_it_follows_negative_curvature():
 
 @pytest.mark.parametrize(("name", "at"), [("rosenbrock", 1.0), ("powell_singular", 0.0)])
 def test_at_an_exact_minimum_it_says_converged(name, at):
-    objective = getattr(build, f"build_{name}")(None, MPI.COMM_SELF)
+    objective = getattr(functions, f"build_{name}")(None, MPI.COMM_SELF)
     solver = SaddleFree()
     state = solver.step(solver.init(objective, np.full(objective.layout.shape, at)))
     assert solver.status(state) is Status.SMALL_GRADIENT

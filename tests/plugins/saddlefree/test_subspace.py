@@ -16,9 +16,7 @@ from thalweg.result import Status
 from thalweg.testing import check_solver
 from thalweg_saddlefree.capabilities import Forms
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
-from thalweg_saddlefree.networks.autoencoder import build_autoencoder
-from thalweg_saddlefree.networks.deep_linear import build_deep_linear
-from thalweg_saddlefree.networks.mlp import build_mlp
+from thalweg_saddlefree.networks.build import build_autoencoder, build_deep_linear, build_mlp
 from thalweg_saddlefree.subspace.model import SubspaceModel
 from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree
 
@@ -191,7 +189,7 @@ def test_a_step_that_the_next_batch_shows_to_be_far_too_long_is_taken_back():
 
 
 def test_a_function_without_rows_or_layers_is_taken_whole():
-    from thalweg_saddlefree.functions.build import build_rosenbrock
+    from thalweg_saddlefree.functions import build_rosenbrock
 
     problem = build_rosenbrock(None, MPI.COMM_SELF)
     result = thalweg.minimize(

@@ -25,8 +25,7 @@ from thalweg.workbench.report import (
     write_map_page,
 )
 from thalweg.workbench.report.figures import ORIGIN
-from thalweg.workbench.run.directory import RunDirectory
-from thalweg.workbench.run.kept_stages import kept_maps
+from thalweg.workbench.run.directory import RunDirectory, kept_maps
 
 
 def own_picture(path: Path, mark: str = ORIGIN) -> Path:

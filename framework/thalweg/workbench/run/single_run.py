@@ -28,8 +28,7 @@ from thalweg.workbench.config import Configuration, read_configuration
 from thalweg.workbench.memory import require_vectors
 from thalweg.workbench.readers import load_data
 from thalweg.workbench.readers.array_files import map_npy
-from thalweg.workbench.run.directory import RunDirectory, as_json
-from thalweg.workbench.run.kept_stages import KeptStages
+from thalweg.workbench.run.directory import KeptStages, RunDirectory, as_json
 from thalweg.workbench.run.pictures import Frames, draw_run
 from thalweg.workbench.run.profile import profile
 

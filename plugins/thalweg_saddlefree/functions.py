@@ -1,0 +1,348 @@
+"""Classical test functions with exact Hessian products: valleys, saddles, flat minima.
+
+The sums of squares are from the collection of Moré, Garbow and Hillstrom (1981); the saddle points
+of the others are known exactly.
+"""
+
+import functools
+from abc import ABC, abstractmethod
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from thalweg.data import Dataset
+from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
+from thalweg.errors import InputError
+from thalweg.interfaces import Objective
+from thalweg.parallel import MPI, Array, Identified, Layout
+from thalweg.plugins import Help
+
+
+class Function(Identified, ABC):
+    """A twice differentiable function of ``size`` numbers; arrays have shape ``(size,)``."""
+
+    #: Least size, of which every size must be a multiple where ``in_groups``.
+    least: ClassVar[int] = 1
+    in_groups: ClassVar[bool] = False
+
+    def __init__(self, size: int) -> None:
+        name = type(self).__name__
+        if size < self.least:
+            raise InputError(f"{name} needs a size of at least {self.least}, not {size}")
+        if self.in_groups and size % self.least:
+            raise InputError(f"{name} needs a size that is a multiple of {self.least}, not {size}")
+        self.size = size
+
+    @abstractmethod
+    def start(self) -> np.ndarray:
+        """The customary starting point."""
+
+    @abstractmethod
+    def value(self, x: np.ndarray) -> float:
+        """f(x)."""
+
+    @abstractmethod
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        """Gradient at x."""
+
+    @abstractmethod
+    def hessian_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Hessian at x times v."""
+
+
+class LeastSquares(Function):
+    """A sum of squared residuals: ``f = r'r``, so that Gauss-Newton has a meaning."""
+
+    @abstractmethod
+    def residuals(self, x: np.ndarray) -> np.ndarray:
+        """r(x)."""
+
+    @abstractmethod
+    def forward(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Jacobian times v."""
+
+    @abstractmethod
+    def backward(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
+        """Transposed Jacobian times r."""
+
+    @abstractmethod
+    def second_order_term(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """``sum_i r_i (second derivative of residual i) v``."""
+
+    def value(self, x: np.ndarray) -> float:
+        """Sum of squares."""
+        r = self.residuals(x)
+        return float(r @ r)
+
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        """``2 J'r``."""
+        return 2.0 * self.backward(x, self.residuals(x))
+
+    def gauss_newton_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """``2 J'J v``."""
+        return 2.0 * self.backward(x, self.forward(x, v))
+
+    def hessian_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """``2 (J'J + sum r_i D^2 r_i) v``."""
+        return self.gauss_newton_product(x, v) + 2.0 * self.second_order_term(
+            x, self.residuals(x), v
+        )
+
+
+class FunctionObjective(Objective, HessianProduct):
+    """Objective of a :class:`Function`, the same work on every rank.
+
+    ``spread`` is the standard deviation of a seeded normal shift of the customary start.
+    """
+
+    default_solver: ClassVar[str] = "saddle-free"
+
+    def __init__(self, comm: MPI.Comm, function: Function, spread: float = 0.0) -> None:
+        super().__init__(comm, Layout(MPI.COMM_SELF, function.size))
+        self.function = function
+        self.spread = spread
+
+    def initial_point(self, seed: int) -> Array:
+        """The customary start, shifted at random if a spread is given."""
+        start = self.function.start()[:, None]
+        return start + self.layout.random_normal(seed, self.spread)
+
+    def value(self, x: Array) -> float:
+        return float(self.function.value(x[:, 0]))
+
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
+        return self.value(x), self.function.gradient(x[:, 0])[:, None]
+
+    def hessian_product(self, x: Array, direction: Array) -> Array:
+        return self.function.hessian_product(x[:, 0], direction[:, 0])[:, None]
+
+
+class LeastSquaresObjective(FunctionObjective, GaussNewtonProduct):
+    """The same for a sum of squares, with Gauss-Newton products."""
+
+    function: LeastSquares
+
+    def gauss_newton_product(self, x: Array, direction: Array) -> Array:
+        return self.function.gauss_newton_product(x[:, 0], direction[:, 0])[:, None]
+
+
+class Rosenbrock(LeastSquares):
+    """``sum 100 (x[i+1] - x[i]^2)^2 + (1 - x[i])^2``, minimum 0 at (1, ..., 1)."""
+
+    least = 2
+
+    def start(self) -> np.ndarray:
+        return np.resize([-1.2, 1.0], self.size)
+
+    def residuals(self, x: np.ndarray) -> np.ndarray:
+        """The n - 1 valley residuals, then the n - 1 slope residuals."""
+        return np.concatenate([10.0 * (x[1:] - x[:-1] ** 2), 1.0 - x[:-1]])
+
+    def forward(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return np.concatenate([10.0 * (v[1:] - 2.0 * x[:-1] * v[:-1]), -v[:-1]])
+
+    def backward(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
+        valley, slope = np.split(r, 2)
+        falling = 20.0 * x[:-1] * valley + slope
+        return np.append(0.0, 10.0 * valley) - np.append(falling, 0.0)
+
+    def second_order_term(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Only the valley residuals are not linear."""
+        return np.append(-20.0 * r[: self.size - 1] * v[:-1], 0.0)
+
+
+class PowellSingular(LeastSquares):
+    """Powell's singular function on groups of four: the Hessian at the minimum 0 has rank two.
+
+    Residuals of a group are a + 10 b, 5^(1/2) (c - d), (b - 2 c)^2 and 10^(1/2) (a - d)^2.
+    """
+
+    least = 4
+    in_groups = True
+
+    #: Linear functions of a group, as rows; a residual is its function or the square of it.
+    linear = np.array(
+        [[1, 10, 0, 0], [0, 0, 5**0.5, -(5**0.5)], [0, 1, -2, 0], [10**0.25, 0, 0, -(10**0.25)]]
+    )
+    squared = np.array([False, False, True, True])
+
+    def start(self) -> np.ndarray:
+        return np.resize([3.0, -1.0, 0.0, 1.0], self.size)
+
+    def _mapped(self, x: np.ndarray) -> np.ndarray:
+        return x.reshape(-1, 4) @ self.linear.T
+
+    def _slopes(self, x: np.ndarray) -> np.ndarray:
+        return np.where(self.squared, 2.0 * self._mapped(x), 1.0)
+
+    def residuals(self, x: np.ndarray) -> np.ndarray:
+        mapped = self._mapped(x)
+        return np.where(self.squared, mapped**2, mapped).ravel()
+
+    def forward(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return (self._slopes(x) * self._mapped(v)).ravel()
+
+    def backward(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
+        return ((self._slopes(x) * r.reshape(-1, 4)) @ self.linear).ravel()
+
+    def second_order_term(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """The two squared residuals of each group are not linear."""
+        curved = np.where(self.squared, 2.0 * r.reshape(-1, 4), 0.0)
+        return ((curved * self._mapped(v)) @ self.linear).ravel()
+
+
+class BroydenTridiagonal(LeastSquares):
+    """``r_i = (3 - 2 x_i) x_i - x_(i-1) - 2 x_(i+1) + 1``, zero beyond the ends."""
+
+    def start(self) -> np.ndarray:
+        return -np.ones(self.size)
+
+    def residuals(self, x: np.ndarray) -> np.ndarray:
+        return (3.0 - 2.0 * x) * x + 1.0 - _neighbors(x, 1.0, 2.0)
+
+    def forward(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return (3.0 - 4.0 * x) * v - _neighbors(v, 1.0, 2.0)
+
+    def backward(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
+        return (3.0 - 4.0 * x) * r - _neighbors(r, 2.0, 1.0)
+
+    def second_order_term(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Every residual is quadratic in its own variable."""
+        return -4.0 * r * v
+
+
+def _neighbors(x: np.ndarray, left: float, right: float) -> np.ndarray:
+    """``left x_(i-1) + right x_(i+1)``, zero beyond the ends."""
+    return np.append(0.0, left * x[:-1]) + np.append(right * x[1:], 0.0)
+
+
+class MonkeySaddle(Function):
+    """``x^3 - 3 x y^2 + (x^2 + y^2)^2 / 4``: three valleys meet where even the Hessian is zero.
+
+    The quartic term bounds it below: three minima of value -27/4 at distance 3.
+    """
+
+    def start(self) -> np.ndarray:
+        """Close to the saddle, on no axis of symmetry."""
+        return np.array([0.01, 0.002])
+
+    def value(self, x: np.ndarray) -> float:
+        a, b = x
+        return float(a**3 - 3 * a * b**2 + (a**2 + b**2) ** 2 / 4)
+
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        a, b = x
+        return np.array([3 * a**2 - 3 * b**2, -6 * a * b]) + (a**2 + b**2) * x
+
+    def hessian_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        a, b = x
+        cubic = np.array([6 * a * v[0] - 6 * b * v[1], -6 * b * v[0] - 6 * a * v[1]])
+        return np.asarray(cubic + (a**2 + b**2) * v + 2.0 * x * (x @ v))
+
+
+class StyblinskiTang(Function):
+    """``sum (x^4 - 16 x^2 + 5 x) / 2``: 3^n stationary points, all but 2^n of them no minima.
+
+    The global minimum, about -39.166 a variable, is at -2.9035.
+    """
+
+    def start(self) -> np.ndarray:
+        """Close to the maximum of every term, at 0.1569."""
+        return np.full(self.size, 0.157) + 1e-3 * np.cos(np.arange(self.size))
+
+    def value(self, x: np.ndarray) -> float:
+        return float(0.5 * (x**4 - 16 * x**2 + 5 * x).sum())
+
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(2 * x**3 - 16 * x + 2.5)
+
+    def hessian_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return np.asarray((6 * x**2 - 16) * v)
+
+
+class GinzburgLandau(Function):
+    """A chain of double wells, ``h sum (x^2 - 1)^2 / 4 + (e^2 / 2 h) sum (x[i+1] - x[i])^2``.
+
+    On the unit interval, h = 1 / n, e = 1/10. Zero is a saddle with four descending
+    directions; the minima are the constants 1 and -1, of value 0.
+    """
+
+    width = 0.1
+
+    def start(self) -> np.ndarray:
+        """Close to the saddle."""
+        return 1e-3 * np.cos(7.0 * np.arange(self.size) ** 1.5)
+
+    def value(self, x: np.ndarray) -> float:
+        h = 1.0 / self.size
+        return float(
+            0.25 * h * ((x**2 - 1) ** 2).sum() + 0.5 * self.width**2 / h * (np.diff(x) ** 2).sum()
+        )
+
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        h = 1.0 / self.size
+        return np.asarray(h * x * (x**2 - 1) + self.width**2 / h * _path_laplacian(x))
+
+    def hessian_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        h = 1.0 / self.size
+        return np.asarray(h * (3 * x**2 - 1) * v + self.width**2 / h * _path_laplacian(v))
+
+
+class Himmelblau(Function):
+    """``(x^2 + y - 11)^2 + (x + y^2 - 7)^2``: four minima of value 0, four saddles, a maximum."""
+
+    def start(self) -> np.ndarray:
+        """Close to the saddle at (0.0867, 2.8843)."""
+        return np.array([0.09, 2.88])
+
+    def value(self, x: np.ndarray) -> float:
+        a, b = x
+        return float((a**2 + b - 11) ** 2 + (a + b**2 - 7) ** 2)
+
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        a, b = x
+        p, q = a**2 + b - 11, a + b**2 - 7
+        return np.array([4 * a * p + 2 * q, 2 * p + 4 * b * q])
+
+    def hessian_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        a, b = x
+        p, q = a**2 + b - 11, a + b**2 - 7
+        matrix = [[8 * a**2 + 4 * p + 2, 4 * a + 4 * b], [4 * a + 4 * b, 8 * b**2 + 4 * q + 2]]
+        return np.array(matrix) @ v
+
+
+def _path_laplacian(x: np.ndarray) -> np.ndarray:
+    return -np.diff(np.diff(x), prepend=0.0, append=0.0)
+
+
+Spread = Annotated[float, Help("standard deviation of a random shift of the start", minimum=0.0)]
+
+
+def _of_any_size(
+    function: type[Function],
+    dataset: Dataset | None,
+    comm: MPI.Comm,
+    *,
+    size: Annotated[int, Help("number of variables", minimum=1)] = 100,
+    spread: Spread = 0.0,
+) -> FunctionObjective:
+    """Objective of a function of any number of variables."""
+    if issubclass(function, LeastSquares):
+        return LeastSquaresObjective(comm, function(size), spread)
+    return FunctionObjective(comm, function(size), spread)
+
+
+def _of_two(
+    function: type[Function], dataset: Dataset | None, comm: MPI.Comm, *, spread: Spread = 0.0
+) -> FunctionObjective:
+    """Objective of a function of two variables."""
+    return FunctionObjective(comm, function(2), spread)
+
+
+build_rosenbrock = functools.partial(_of_any_size, Rosenbrock, size=2)
+build_powell_singular = functools.partial(_of_any_size, PowellSingular, size=4)
+build_broyden_tridiagonal = functools.partial(_of_any_size, BroydenTridiagonal)
+build_styblinski_tang = functools.partial(_of_any_size, StyblinskiTang, size=20)
+build_ginzburg_landau = functools.partial(_of_any_size, GinzburgLandau)
+build_monkey_saddle = functools.partial(_of_two, MonkeySaddle)
+build_himmelblau = functools.partial(_of_two, Himmelblau)

@@ -1,1 +1,0 @@
-"""Classical test functions with exact Hessian products: valleys, saddles, flat minima."""
