@@ -121,6 +121,11 @@ class _Embedding:
                     f"metric = '{options.metric}' has no meaning where the data are affinities; "
                     "leave it out, or choose another affinity"
                 )
+            if options.target_weight > 0.0:
+                raise InputError(
+                    "target_weight has no meaning where the data are affinities, which are taken "
+                    "as they are; leave it at 0, or choose another affinity"
+                )
             return given_affinities(self.dataset)
         require_room(self.dataset, {"name": self.family.name, **vars(options)})
         relocate = options.repulsive_weights != "squared-distances"

@@ -59,6 +59,15 @@ class AffinityOptions:
         Help("affinities of all pairs, or of the nearest neighbors; auto: all up to 1,000 points"),
     ] = "auto"
     neighbor_search: Search = "exact"
+    target_weight: Annotated[
+        float,
+        Help(
+            "by how much affinities follow the labels of the data, of which -1 stands for an "
+            "unknown one: 0 ignores them, 1 attracts within classes alone, 0.5 is umap-learn's",
+            minimum=0,
+            maximum=1,
+        ),
+    ] = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

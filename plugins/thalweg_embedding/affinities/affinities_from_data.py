@@ -23,6 +23,7 @@ from thalweg_embedding.affinities.distances import (
 )
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.affinities.fuzzy import fuzzy_rows
+from thalweg_embedding.affinities.labeled import follow_labels
 from thalweg_embedding.affinities.symmetric import Weights, both_ways, check_weights, column_numbers
 from thalweg_embedding.defaults import DENSE_LIMIT, NEIGHBORS_PER_PERPLEXITY, PERPLEXITY
 from thalweg_embedding.options import AffinityOptions
@@ -128,6 +129,8 @@ def _affinities(dataset, options, note, distances, relocate) -> Affinities:  # t
             "no more" + (f": the perplexity is {_within(largest, most):g}" if entropic else "")
         )
     values = one_way(squared, options, layout.rows)
+    if options.target_weight > 0.0:
+        follow_labels(values, indices, dataset, places, options.target_weight, fuzzy)
     columns = column_numbers(layout, indices)
     few = np.empty((layout.local_rows, 0))
     if distances:  # of all pairs only near ones tell of local density

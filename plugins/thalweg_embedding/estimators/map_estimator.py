@@ -3,7 +3,7 @@
 import copy
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -162,7 +162,8 @@ class MapEstimator(MapTransformer):
             Points, shape (n_samples, n_features), dense or sparse; or their affinities or
             distances (``affinity="precomputed"``, ``metric="precomputed"``).
         y
-            Ignored.
+            Labels of the points, -1 or "" for those without one, where ``target_weight`` is above
+            0; else ignored.  A :class:`thalweg.Dataset` has its own.
 
         Raises
         ------
@@ -170,11 +171,11 @@ class MapEstimator(MapTransformer):
             Data or parameters that cannot be used; it is a ``ValueError``.
         """
         with job_threads(self.n_jobs, comm_of(X)):
-            self._fit(X)
+            self._fit(X, y)
         return self
 
-    def _fit(self, X: Any, **options: Any) -> None:
-        dataset, objective = self._objective(X, options)
+    def _fit(self, X: Any, y: Any = None, **options: Any) -> None:
+        dataset, objective = self._objective(X, y, options)
         seed = shared_seed(objective.comm, self.random_state)
         if objective.comm.bcast(self.random_state is None and objective.start.fixed is not None):
             seed = 0
@@ -222,7 +223,7 @@ class MapEstimator(MapTransformer):
         X
             Points, shape (n_new, n_features), dense or sparse as before.
         y
-            Ignored.
+            As in :meth:`fit` of the first call; points that join have no label.
 
         Raises
         ------
@@ -231,7 +232,7 @@ class MapEstimator(MapTransformer):
         """
         if not self.__sklearn_is_fitted__():
             # A copy: callers read the next points into the same buffer.
-            return self.fit(copy.deepcopy(X))  # type: ignore[no-any-return]
+            return self.fit(copy.deepcopy(X), y)  # type: ignore[no-any-return]
         placed = self._fitted_map()
         if placed.layout is not None or isinstance(X, Dataset):
             raise InputError("partial_fit extends maps of one process, from arrays or matrices")
@@ -243,7 +244,10 @@ class MapEstimator(MapTransformer):
             else:
                 dense = new.toarray() if scipy.sparse.issparse(new) else new
                 together = np.vstack([placed.points, dense])
-            self._fit(together, start=start, **self._going_on)
+            labels = None
+            if self._labels is not None:
+                labels = np.append(self._labels, np.full(len(start) - len(self._labels), -1))
+            self._fit(together, labels, start=start, **self._going_on)
         return self
 
     @available_if(places_new_points)
@@ -280,10 +284,10 @@ class MapEstimator(MapTransformer):
 
         Of this rank's points; collective in a map fitted on several ranks.
         """
-        placed = self._fitted_map()
-        data = dataset_of(placed.points, placed.layout)
+        data = self._fitted_data()
         with job_threads(self.n_jobs, data.comm):
-            _, objective = self._objective(data, {"start": self.embedding_, **self._as_fitted()})
+            fixed = {"start": self.embedding_, **self._as_fitted()}
+            _, objective = self._objective(data, None, fixed)
             return faithfulness(data, self.embedding_, objective, neighbors=neighbors)
 
     @available_if(places_new_points)
@@ -294,8 +298,7 @@ class MapEstimator(MapTransformer):
         Jaccard index of the nearest ``neighbors`` in the map.  Seeds change the start by a
         thousandth; with ``init="random"`` wholly.  Collective in a map fitted on several ranks.
         """
-        placed, lists = self._fitted_map(), []
-        data = dataset_of(placed.points, placed.layout)
+        data, lists = self._fitted_data(), []
         for seed in range(max(2, n)):
             places = clone(self).set_params(random_state=seed).fit(data).embedding_
             count = min(neighbors, data.layout.rows - 1)
@@ -304,13 +307,26 @@ class MapEstimator(MapTransformer):
         shares = np.array([are_kept(*two, data.layout.rows).mean(axis=1) for two in pairs])
         return np.asarray((shares / (2.0 - shares)).mean(axis=0))
 
+    def _fitted_data(self) -> Dataset:
+        placed = self._fitted_map()
+        return replace(dataset_of(placed.points, placed.layout), labels=self._labels)
+
     def _as_fitted(self) -> dict[str, Any]:
         """Options that make the objective again more quickly."""
         return {}
 
-    def _objective(self, X: Any, fixed: Mapping[str, Any]) -> tuple[Dataset, PairwiseEmbedding]:
+    def _objective(
+        self, X: Any, y: Any, fixed: Mapping[str, Any]
+    ) -> tuple[Dataset, PairwiseEmbedding]:
         with raise_on_all_ranks(comm_of(X)):
             dataset = self._dataset(X)
+            if y is not None and self.target_weight and dataset is not X:
+                # Strings of a data frame are objects.
+                labels = Dataset.from_array(
+                    np.zeros((dataset.layout.rows, 1)), np.asarray(y).tolist()
+                )
+                names = labels.label_names
+                dataset = replace(dataset, labels=labels.labels, label_names=names)
             start = None
             if not isinstance(self.init, str) and "start" not in fixed:
                 try:
@@ -337,6 +353,7 @@ class MapEstimator(MapTransformer):
         rows = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
         single = rows.dtype == np.float32
         self.embedding_ = result.x.astype(np.float32) if single else result.x
+        self._labels = dataset.partial_labels() if self.target_weight and self.keep_data else None
         self.n_iter_ = max(1, result.iterations)
         self.objective_ = result.objective
         self.trace_ = result.trace

@@ -33,6 +33,7 @@ class PairwiseEstimator(MapEstimator):
     n_neighbors: int = 15
     graph: str = "auto"
     density: float = 0.0
+    target_weight: float = 0.0
     early_exaggeration: float | None = None
     exaggeration: float | None = None
     lambda_: float | None = None
@@ -87,8 +88,8 @@ class PaCMAP(MapEstimator):
     mid_near_ratio: float = 0.5
     further_ratio: float = 2.0
 
-    def _fit(self, X: Any, **options: Any) -> None:
-        super()._fit(X, seed=shared_seed(comm_of(X), self.random_state), **options)
+    def _fit(self, X: Any, y: Any = None, **options: Any) -> None:
+        super()._fit(X, y, seed=shared_seed(comm_of(X), self.random_state), **options)
 
     def _repulsion_of_point(self, objective: Any) -> float:
         return float(

@@ -39,6 +39,10 @@ class MapTransformer(  # type: ignore[misc]
     #: Whether X holds affinities, without distances to place new points by.
     _of_affinities: ClassVar[bool] = False
 
+    #: Labels of this rank's points, -1 for unknown ones, and by how much the map follows them.
+    _labels: Any = None
+    target_weight: float = 0.0
+
     keep_data: bool
     n_jobs: int | None
     embedding_: np.ndarray
@@ -46,7 +50,7 @@ class MapTransformer(  # type: ignore[misc]
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """Embed the rows of X; returns the map, shape (n_samples, n_components)."""
-        return np.array(self.fit(X).embedding_)
+        return np.array(self.fit(X, y).embedding_)
 
     def transform(self, X: Any) -> np.ndarray:
         """Places of new points in the map, which stays as it is; shape (n_new, n_components).
