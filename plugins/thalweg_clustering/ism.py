@@ -20,10 +20,10 @@ from thalweg_clustering import rounds
 from thalweg_clustering.quasi_newton import QuasiNewtonState, quasi_newton_step
 from thalweg_clustering.stiefel import EigenvectorFixedPoint, smallest_eigenvectors
 
-#: Slow steps in a row after which those of ``finish`` take over.
+#: Slow steps in a row after which those of ``finish`` take over; chosen by hand.
 SLOW_STEPS = 3
 
-#: Refused steps after which W is taken to be a fixed point in floating point.
+#: Refused steps after which W is taken to be a fixed point in floating point; chosen by hand.
 MAX_REFUSALS = 15
 
 

@@ -16,11 +16,11 @@ from thalweg.parallel import Array, agreed
 from thalweg_clustering.rounds import RoundState, moved_to, residual_norm
 from thalweg_clustering.stiefel import StiefelVariable
 
-#: Pairs of steps and changes of the gradient that are kept.
+#: Pairs of steps and changes of the gradient that are kept; chosen by hand.
 PAIRS = 60
 #: Least cosine between a step and its change of the gradient.
 CURVATURE = 1e-8
-#: Steps of a search after which W is taken to be a minimum in floating point.
+#: Steps of a search after which W is taken to be a minimum in floating point; chosen by hand.
 MAX_TRIALS = 12
 
 Pair = tuple[Array, Array]

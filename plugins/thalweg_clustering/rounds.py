@@ -72,7 +72,7 @@ def no_array() -> np.ndarray:
     return np.empty(0)
 
 
-#: Steps of a search along a curve after which none is taken to lower the objective.
+#: Steps of a search along a curve after which none is taken to lower the objective; chosen by hand.
 MAX_TRIALS = 40
 
 GradientTolerance = Annotated[

@@ -15,14 +15,14 @@ from thalweg_clustering.kdac import unit_rows
 from thalweg_clustering.prepared_data import median_distance
 from thalweg_clustering.settings import Settings
 
-#: Rows on which the search is made.
+#: Rows on which the search is made; chosen by hand.
 SAMPLE = 1000
 
-#: Widths in medians of the distance, and weights, of the coarse grid.
+#: Widths in medians of the distance, and weights, of the coarse grid; chosen by hand.
 WIDTHS = (0.1, 0.2, 0.35, 0.6, 1.0)
 PENALTIES = (0.1, 1.0)
 
-#: Ratio of neighbors in the refinement.
+#: Ratio of neighbors in the refinement; chosen by hand.
 FINER = 1.4
 
 

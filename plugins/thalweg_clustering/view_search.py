@@ -20,7 +20,7 @@ from thalweg.parallel import MPI, Array, Layout
 from thalweg_clustering.kernels import squared_distances
 from thalweg_clustering.kmeans import kmeans
 
-#: Rows on which a view is searched, at most and at least, and the share of them that finds one.
+#: Most and least rows on which a view is searched, and share that finds one; chosen by hand.
 VIEW_ROWS, LEAST_ROWS, SHARE = 2000, 60, 0.65
 
 #: Rows below which four divisions of them are tried together, in place of two in turn, and above
@@ -31,10 +31,10 @@ FEW_ROWS, MANY_ROWS = 1000, 400
 #: probability of doing so by chance: on the rows that find a view, and on the others.
 RATIO, JOINED, SEPARATED = 0.6, 0.01, 0.02
 
-#: Levels at which directions depend on one another, and at which one is not normal.
+#: Levels at which directions depend on one another, and at which one is not normal; chosen by hand.
 DEPENDENT, NORMAL = 1e-6, 1e-2
 
-#: Most dimensions and cells of a view, most principal directions, rows of a curved cluster's cell.
+#: Most dimensions, cells, principal directions of a view, rows of a curved cell; by hand.
 DIMENSIONS, CELLS, PRINCIPAL, CELL_ROWS = 3, 10, 60, 40
 
 #: Width of the kernel, as a share of the least distance between centers: less, and directions in

@@ -95,7 +95,7 @@ class Identity(Preconditioner):
         return residual
 
 
-#: Steps in a row without a lower value, after which the run ends.
+#: Steps in a row without a lower value, after which the run ends; chosen by hand.
 MAX_FLAT_STEPS = 5
 
 

@@ -24,7 +24,7 @@ from thalweg.parallel import Array
 from thalweg.plugins import Help
 from thalweg.result import Status
 
-#: Iterations in a row that leave the iterate where it is, after which an external solver has ended.
+#: Idle iterations in a row after which an external solver has ended; chosen by hand.
 MAX_REPEATED = 100
 
 

@@ -7,7 +7,7 @@ from thalweg.parallel import Array
 from thalweg.plugins import Help
 from thalweg_descent.descent import Descent, Direction, Metric, Move
 
-#: Share of the slope at a step's beginning whose opposite at its end says that it went too far.
+#: Share of the first slope whose opposite at the end says that a step went too far; by hand.
 TOO_FAR = 0.5
 
 

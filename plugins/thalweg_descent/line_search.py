@@ -11,7 +11,7 @@ from thalweg.parallel import Array, agreed
 #: Changes below this share of the objective are lost in rounding.
 ROUNDING = 1e-11
 
-#: Where values differ by less than their error, a step must leave at most this share of the slope.
+#: Most of the slope that a step may leave where values differ by less than their error; by hand.
 FLATTER = 0.9
 
 

@@ -27,13 +27,13 @@ from thalweg.parallel import (
 from thalweg_isometry import active_kernels as kernels
 
 #: Share of the secants with a weight, and of the points at these, up to which only they are
-#: visited.
+#: visited; chosen by hand.
 FEW = 0.4
 
 #: Secants that products work with at a time.
 BLOCK = 4096
 
-#: Numbers above which the points are kept in single precision.
+#: Numbers above which the points are kept in single precision; chosen by hand.
 LARGE = 500_000
 
 

@@ -22,7 +22,7 @@ from thalweg.parallel import (
 from thalweg_isometry.pair_changes import PairChanges, candidates
 from thalweg_isometry.rank_bounds import rank_lower_bound
 
-#: Points among which the rank bound is sought.
+#: Points among which the rank bound is sought; chosen by hand.
 POINTS = 1000
 
 #: What is compared of two rows, or of one before and after.

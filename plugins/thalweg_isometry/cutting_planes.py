@@ -21,20 +21,20 @@ from thalweg.engines.secants import Scan, SecantSet
 from thalweg.interfaces import TRANSIENT, OwnRows
 from thalweg_isometry.active import ActiveSecants
 
-#: A scan of fewer pairs than this is always complete.
+#: A scan of fewer pairs than this is always complete; chosen by hand.
 FEW_PAIRS = 40_000_000
 
 #: Nanoseconds that a part of a scan, or evaluations between two steps, take by estimate: signals
 #: and limits wait so long.
 PART = 2e10
 
-#: Bounds of the number of cuts that a round adds, where it is not given.
+#: Bounds of the number of cuts that a round adds, where it is not given; chosen by hand.
 MIN_CUTS, MAX_CUTS = 30_000, 500_000
 
-#: Consecutive separation rounds that a cut lies far inside before it is dropped.
+#: Consecutive separation rounds that a cut lies far inside before it is dropped; chosen by hand.
 IDLE_ROUNDS = 3
 
-#: Share of the wanted delta below which a secant is far inside.
+#: Share of the wanted delta below which a secant is far inside; chosen by hand.
 FAR_INSIDE = 0.7
 
 

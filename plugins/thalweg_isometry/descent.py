@@ -14,7 +14,7 @@ import numpy as np
 from thalweg.numerics import backtrack, two_loop
 from thalweg.parallel import MPI, agreed
 
-#: Most steps of a search along a direction.
+#: Most steps of a search along a direction; chosen by hand.
 MAX_TRIALS = 34
 
 #: Value, gradient, and what the stopping condition tests.

@@ -20,7 +20,7 @@ from thalweg_isometry.normal_equations import InnerSolver, Steps, bounded_forms
 from thalweg_isometry.search import Adjust, SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
-#: Iterations of an attempt after which both penalties are doubled.
+#: Iterations of an attempt after which both penalties are doubled; chosen by hand.
 RAISE_AFTER = 100
 
 

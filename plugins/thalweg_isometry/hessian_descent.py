@@ -21,14 +21,14 @@ from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
-#: Standard deviation over delta at which an attempt ends: lengths hardly vary any more.
+#: Standard deviation over delta at which an attempt ends: lengths hardly vary any more; by hand.
 LEAST_DEVIATION = 0.02
 
 #: Relative decrease of the probability in an iteration below which the variance falls: one that is
-#: nearly least at a variance is no better a start at the next.
+#: nearly least at a variance is no better a start at the next; chosen by hand.
 ENOUGH = 1e-2
 
-#: Variances in a row without a lower delta of the means after which an attempt ends.
+#: Variances in a row without a lower delta of the means after which an attempt ends; by hand.
 STALLED = 6
 
 #: Least noncentrality: below it the density is that without any.

@@ -20,24 +20,24 @@ from thalweg_isometry.map_ranks import secant_moments
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
-#: Shares of delta at which the hinge sets in, tried in turn; curvature pairs of L-BFGS.
+#: Shares of delta at which the hinge sets in, tried in turn; curvature pairs of L-BFGS; by hand.
 MARGINS, PAIRS = (0.9, 0.98), 12
 
-#: Largest distortion of the cuts, over the wanted one, from which a thinner margin may help.
+#: Largest distortion of cuts, over the wanted one, where a thinner margin may help; by hand.
 NEARLY = 1.3
 
 #: Evaluations of a success at about twice the least rank, the cuts found on the way.
 EVALUATIONS = 15.0
 
 #: What is added to the second moments of the secants, as a share of the one of a number as
-#: large as the rank.
+#: large as the rank; chosen by hand.
 DAMPING = 1.0
 
-#: Products that the search for one more row takes at most.
+#: Products that the search for one more row takes at most; chosen by hand.
 LANCZOS = 24
 
 #: Squared length of a unit secant's image below which it vanishes; noise that is added there,
-#: as a share of the map's entries.
+#: as a share of the map's entries; chosen by hand.
 VANISHED, NOISE = 1e-6, 0.03
 
 

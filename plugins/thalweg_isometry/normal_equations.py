@@ -41,7 +41,7 @@ Equations = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 LARGEST, LONG = 5000, 2000
 
 #: Most secants whose products with each other are kept, a rank those of its own, and most
-#: iterations of conjugate gradients.
+#: iterations of conjugate gradients; chosen by hand.
 SQUARED, LIMIT = 7000, 200
 
 #: Newton's steps that find P and q together: the next iteration goes on from where they end.
@@ -55,7 +55,7 @@ NEWTON_STEPS = 3
 REDUCTION, SMALLEST = 0.005, 1e-6
 
 
-#: Unit secants above which they are kept in single precision.
+#: Unit secants above which they are kept in single precision; chosen by hand.
 MANY = 5000
 
 

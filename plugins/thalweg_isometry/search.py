@@ -37,7 +37,7 @@ from thalweg_isometry.search_state import Attempt, Inner, MeasuredMap, S, Search
 from thalweg_isometry.separation_rounds import SeparationRounds, Verdict
 
 #: With at most so many secants the trace's objective is over all of them; beyond, over
-#: the cuts, which bounds it from below.
+#: the cuts, which bounds it from below; chosen by hand.
 FEW_SECANTS = 500_000
 
 #: Columns of the trace, and where the state has them.
@@ -62,7 +62,7 @@ Adjust = Literal["bracket", "published", "eigengap"]
 #: Norm of the noise of a map that failed (Luo et al., section 8.2), relative to the map's.
 NOISE = 0.1
 
-#: Relative excess of a subset's rank over the least with which it may predict the next.
+#: Relative excess of a subset's rank over the least with which it may predict the next; by hand.
 SHARP = 0.25
 
 

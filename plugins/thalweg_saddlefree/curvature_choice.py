@@ -15,7 +15,7 @@ HESSIAN, GAUSS_NEWTON = "hessian", "gauss-newton"
 #: Names of the choices.
 CURVATURES = ("auto", HESSIAN, GAUSS_NEWTON)
 
-#: Growth of the gain of a kind for every step that another one takes.
+#: Growth of the gain of a kind for every step that another one takes; chosen by hand.
 GROWTH = 1.2
 
 

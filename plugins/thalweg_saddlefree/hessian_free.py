@@ -28,7 +28,7 @@ from thalweg_saddlefree.curvature import CurvatureOperator, Slices
 from thalweg_saddlefree.step_search import Trials
 from thalweg_saddlefree.truncated_cg import Truncated, truncated_cg
 
-#: Trials of the final line search.
+#: Trials of the final line search; chosen by hand.
 TRIALS = 30
 
 #: Factor of the last direction as the start of CG, and power of the diagonal preconditioner.

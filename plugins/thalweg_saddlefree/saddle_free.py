@@ -49,17 +49,17 @@ METHODS: dict[str, type[AbsoluteSolver]] = {"lanczos": LanczosAbsolute, "ode": O
 #: A gradient this much smaller than the largest one met counts as zero.
 STATIONARY = 1e-14
 
-#: Lengths tried along negative curvature at a stationary point.
+#: Lengths tried along negative curvature at a stationary point; chosen by hand.
 HALVINGS = 40
 
-#: Least damping over the largest Ritz value, unless the user sets it to 0.
+#: Least damping over the largest Ritz value, unless the user sets it to 0; chosen by hand.
 FLOOR = 1e-7
 
 #: Power of the mean squared gradients that scales the variables (Martens 2010, section 4.7), and
 #: what is added to them first, in units of their mean.
 EXPONENT, METRIC_FLOOR = 0.75, 0.01
 
-#: The Lanczos process ends when a step lowers the model by less than this share.
+#: The Lanczos process ends when a step lowers the model by less than this share; chosen by hand.
 PROGRESS = 0.03
 
 

@@ -59,10 +59,10 @@ class Trials:
         return state.at(x, value, gradient, evaluations=evaluations, **changes)
 
 
-#: Dampings tried before the search gives up.
+#: Dampings tried before the search gives up; chosen by hand.
 TRIALS = 40
 
-#: Smaller dampings tried after a very good step, and doublings of its length.
+#: Smaller dampings tried after a very good step, and doublings of its length; chosen by hand.
 SMALLER, DOUBLINGS = 4, 6
 
 #: A predicted decrease below this part of the objective is lost in its rounding.

@@ -10,10 +10,10 @@ from thalweg.interfaces import ManifoldVariable, Objective, SolverState
 from thalweg.parallel import values_of_all_ranks
 from thalweg.result import Status
 
-#: Predicted change, in errors of the value, from which on it must show.
+#: Predicted change, in errors of the value, from which on it must show; chosen by hand.
 FAR = 1e4
 
-#: Share of the predicted change that a value must show on one of the two sides.
+#: Share of the predicted change that a value must show on one of the two sides; chosen by hand.
 SHARE = 0.25
 
 #: Decades of steps over which a slope must contradict the gradient (smooth noise does over three),

@@ -18,7 +18,7 @@ from thalweg.result import Status, Trace
 #: ends at the problem that is wanted: 100 iterations for a map of digits did not.
 EARLY_STAGES = 0.8
 
-#: Rules that end a stage before the last: no more than a start for the next is wanted.
+#: Rules that end a stage before the last: no more than a start for the next is wanted; by hand.
 EARLY_RULES = Stop(iterations=10_000, decrease=1e-6, window=1)
 
 

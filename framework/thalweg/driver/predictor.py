@@ -18,13 +18,13 @@ from thalweg.interfaces import ManifoldVariable, Solver, SolverState
 from thalweg.numerics import conjugate_gradients
 from thalweg.parallel import Array, values_of_all_ranks
 
-#: Share of the right-hand side to which the residual of a tangent falls, and most products.
+#: Share of the right-hand side that is left as residual of a tangent; most products; by hand.
 TOLERANCE, PRODUCTS = 0.1, 20
 
-#: Largest error of a step that is taken, relative to the one wanted; shortest step.
+#: Largest error of a step that is taken, relative to the one wanted; shortest step; chosen by hand.
 ALLOWED, SHORTEST = 2.0, 0.125
 
-#: Least and largest factor of a step, and the share that it takes of the estimate.
+#: Least and largest factor of a step, and the share that it takes of the estimate; chosen by hand.
 SHRINK, GROWTH, CAUTION = 0.25, 2.0, 0.9
 
 #: Step of a difference of parameters, and least number that is divided by.

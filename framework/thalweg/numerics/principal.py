@@ -10,10 +10,10 @@ from thalweg.parallel import Layout, Ring, sum_large, sum_over_ranks
 #: Largest number of columns, or else rows, for which a matrix of that size, 128 MiB, is decomposed.
 EXACT_SIZE = 4096
 
-#: Subspace iterations beyond that end when no variance changes by more than this.
+#: Subspace iterations beyond that end when no variance changes by more than this; chosen by hand.
 _TOLERANCE = 1e-9
 
-#: They end after so many at the latest; columns beside those asked for let them converge sooner.
+#: They end after so many at the latest; columns beside those asked for speed them; by hand.
 _ITERATIONS, _EXTRA = 100, 20
 
 

@@ -34,7 +34,7 @@ from thalweg.parallel.reductions import any_over_ranks
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
-#: Seconds that a failing rank waits for the others to come to the end of the block.
+#: Seconds that a failing rank waits for the others to come to the end of the block; chosen by hand.
 TIMEOUT = 3.0
 
 #: Errors that are rebuilt from their text on other ranks, by name.  A plugin's own stand for the

@@ -28,7 +28,7 @@ _LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_N
 #: wait for each other: of all its loops that is about a millisecond, and more where it is busy.
 MANY_TERMS = 2.0**20
 
-#: Most items that a thread takes at once.
+#: Most items that a thread takes at once; chosen by hand.
 _TURN = 8
 
 #: Number of threads that the user asked for, before a limit was set.

@@ -18,7 +18,7 @@ from thalweg_saddlefree.curvature.slices import Slices
 #: Smallest singular value, relative to the largest, that a direction without damping tolerates.
 SINGULAR = 1e-11
 
-#: Lanczos steps that tell the size of the spectrum.
+#: Lanczos steps that tell the size of the spectrum; chosen by hand.
 SCALE_STEPS = 8
 
 

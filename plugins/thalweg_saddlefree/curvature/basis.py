@@ -11,7 +11,7 @@ from thalweg_saddlefree.curvature.operator import ASYMMETRY, Product, refuse_asy
 from thalweg_saddlefree.curvature.slices import Slices
 from thalweg_saddlefree.curvature.store import Store
 
-#: Maximum number of Lanczos steps in a search for negative curvature.
+#: Maximum number of Lanczos steps in a search for negative curvature; chosen by hand.
 MAX_STEPS = 60
 
 #: Ritz values above this part of the largest, negated, are rounding.

@@ -25,10 +25,10 @@ from thalweg_saddlefree.curvature.absolute import (
 from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.operator import Product
 
-#: Factor of the extrapolated error, for convergence that slows down.
+#: Factor of the extrapolated error, for convergence that slows down; chosen by hand.
 SAFETY = 1.5
 
-#: Lanczos steps between two estimates of the error.
+#: Lanczos steps between two estimates of the error; chosen by hand.
 STRIDE = 4
 
 

@@ -23,7 +23,7 @@ from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.operator import Product
 from thalweg_saddlefree.curvature.slices import Slices
 
-#: Lanczos steps that bound the norm of H.
+#: Lanczos steps that bound the norm of H; chosen by hand.
 BOUND_STEPS = 12
 
 # Fehlberg (1969), NASA TR R-315, table III.
@@ -39,7 +39,7 @@ STAGES = (
 FOURTH = np.array([25 / 216, 0.0, 1408 / 2565, 2197 / 4104, -1 / 5, 0.0])
 FIFTH = np.array([16 / 135, 0.0, 6656 / 12825, 28561 / 56430, -9 / 50, 2 / 55])
 
-#: Steps, refused ones included, after which the solution bends too sharply.
+#: Steps, refused ones included, after which the solution bends too sharply; chosen by hand.
 MOST_STEPS = 500
 
 

@@ -23,7 +23,7 @@ from thalweg_saddlefree.capabilities import (
 )
 from thalweg_saddlefree.kronecker.factors import LayerFactors, Moments
 
-#: Factor by which the damping moves before the inverses are renewed out of turn.
+#: Factor by which the damping moves before the inverses are renewed out of turn; chosen by hand.
 MOVED = 8.0
 
 #: What it remembers beside the factors.

@@ -28,33 +28,33 @@ from thalweg_saddlefree.minibatches import (
 )
 from thalweg_saddlefree.subspace.model import SubspaceModel
 
-#: Rows of the first batches where the user sets none: an eighth of all, within these bounds.
+#: Bounds of rows of the first batches, an eighth of all unless the user says; by hand.
 LEAST_BATCH, BATCH = 100, 1000
 
-#: Rows that curvature is computed from, at least.
+#: Rows that curvature is computed from, at least; chosen by hand.
 CURVATURE_ROWS = 250
 
 #: A step after which the next batch's slope along it rises by more than so many times the
-#: decrease that its own batch promised is taken back.
+#: decrease that its own batch promised is taken back; chosen by hand.
 RISE = 2.0
 
 #: So is one after which the next batch's value is higher by more than so many times the usual
-#: one: where units are saturated, slopes tell nothing, and no damping leads out of there.
+#: one: where units are saturated, slopes tell nothing, and no damping leads out of there; by hand.
 BLOWUP = 1.0
 
-#: Dampings tried before a step that raises the objective is given up.
+#: Dampings tried before a step that raises the objective is given up; chosen by hand.
 TRIALS = 8
 
-#: Steps on batches in which the damping may fall at every step.
+#: Steps on batches in which the damping may fall at every step; chosen by hand.
 FIRST_STEPS = 10
 
-#: Batches of an epoch after which the damping does not fall until the epoch ends.
+#: Batches of an epoch after which the damping does not fall until the epoch ends; chosen by hand.
 LONG = 20
 
-#: Part of the promised decrease that all rows see where a batch has the best size.
+#: Part of the promised decrease that all rows see where a batch has the best size; chosen by hand.
 KEPT = 1 / 3
 
-#: Factor of the damping per step while predictions hold.
+#: Factor of the damping per step while predictions hold; chosen by hand.
 DAMPING_DECAY = 0.93
 
 #: Least damping in units of the curvature along the directions.

@@ -38,14 +38,14 @@ _ROUNDING = 2.0**-24
 #: Rows, and columns, of a tile: its products and points fit into a core's cache.
 _BAND = 512
 
-#: Bands that lie together in space, whose pairs come first and set limits for all others.
+#: Bands that lie together in space, whose pairs come first and set limits for all others; by hand.
 _GROUP = 4
 
 #: Nanoseconds on one machine for a term of a product, and to measure a pair and each of its
 #: coordinates: their ratios decide how many principal coordinates the products take.
 _PRODUCT, _PAIR, _COORDINATE = 0.015, 15.0, 0.2
 
-#: Rows whose principal directions are taken, and queries and rows on which bounds are tried.
+#: Rows whose principal directions are taken; queries and rows that try bounds; chosen by hand.
 _SAMPLE, _QUERIES, _TRIED = 512, 64, 4096
 
 

@@ -9,7 +9,7 @@ import scipy.sparse
 from thalweg.numerics.principal import fix_signs, leading_eigenvectors
 from thalweg.parallel import Layout, max_over_ranks, one_blas_thread, sum_large
 
-#: Dimension above which the leading directions come from a sample of the points.
+#: Dimension above which the leading directions come from a sample of the points; chosen by hand.
 LARGE_DIMENSION = 2048
 
 

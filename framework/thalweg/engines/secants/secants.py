@@ -50,10 +50,10 @@ from thalweg.parallel import (
 )
 from thalweg.parallel.identity import Identified, identity_texts
 
-#: Points that all ranks hold, to estimate what a scan will cost.
+#: Points that all ranks hold, to estimate what a scan will cost; chosen by hand.
 SAMPLE = 384
 
-#: Points that a thread maps at a time.
+#: Points that a thread maps at a time; chosen by hand.
 MAPPED = 256
 
 

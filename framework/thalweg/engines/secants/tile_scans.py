@@ -22,7 +22,7 @@ from thalweg.parallel import Layout, Ring, max_over_ranks, run_on_threads
 if TYPE_CHECKING:
     from thalweg.engines.secants.secants import SecantSet
 
-#: Bytes of rows that a rank receives of another at a time.
+#: Bytes of rows that a rank receives of another at a time; chosen by hand.
 PIECE = 4e6
 
 

@@ -11,7 +11,7 @@ from thalweg.engines.secants.secant_bounds import Accuracy
 from thalweg.engines.secants.secant_tiles import STRIP, TILE, Block, Edges
 from thalweg.parallel import Layout, RowRoutes, nth_over_ranks, sum_over_ranks, values_of_all_ranks
 
-#: Pairs that a rank may keep beyond its share, and what it may keep for each of its share.
+#: Pairs that a rank may keep beyond its share, and what it may keep for each of its share; by hand.
 SPARE, SHARES = 4096, 2
 
 
