@@ -319,7 +319,7 @@ THEORY = (
     Theorem("Spectral direction", "globally convergent from any start: each step lowers E, by "
             "Armijo's condition",
             (f"{DESCENT}::test_every_step_lowers_the_objective",
-             "plugins/descent/test_line_searches.py::test_backtracking_meets_armijos_condition"),
+             f"{DESCENT}::test_backtracking_meets_armijos_condition"),
             "no test states convergence itself"),
     Theorem("Spectral direction", "constant, so computed once for all iterations and all λ",
             (f"{DESCENT}::test_a_constant_preconditioner_is_applied_once_per_iteration",
