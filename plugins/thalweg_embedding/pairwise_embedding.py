@@ -24,11 +24,10 @@ from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.defaults import ROWS_PER_STEP, START_SCALE
 from thalweg_embedding.families import stop_name
 from thalweg_embedding.options import AffinityOptions
-from thalweg_embedding.pairs.all_pairs import AllPairs
+from thalweg_embedding.pairs.all_pairs import AllPairs, PointwiseLogarithms
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.pair_sum import PairSum, SecondOrder
-from thalweg_embedding.pairs.pointwise import PointwiseLogarithms
 from thalweg_embedding.preconditioners.diagonal import PartialHessianDiagonal
 from thalweg_embedding.preconditioners.partial_hessian import RepulsiveBlocks
 from thalweg_embedding.relocation import Relocation, RowMatrix, row_sums

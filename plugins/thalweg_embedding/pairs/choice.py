@@ -9,12 +9,11 @@ from thalweg.errors import InputError
 from thalweg.parallel import Layout
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.defaults import GRID_ROWS
-from thalweg_embedding.pairs.all_pairs import AllPairs
+from thalweg_embedding.pairs.all_pairs import AllPairs, PointwiseLogarithms
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.grid_pairs import GridPairs
 from thalweg_embedding.pairs.neighbor_pairs import NeighborPairs
 from thalweg_embedding.pairs.pair_sum import PairSum
-from thalweg_embedding.pairs.pointwise import PointwiseLogarithms
 from thalweg_embedding.relocation import Relocation
 
 

@@ -23,10 +23,17 @@ import numba
 import numpy as np
 import scipy.fft
 
-from thalweg.parallel import MPI, Layout, RowRoutes, rows_at, sum_large, sum_over_ranks
+from thalweg.parallel import (
+    MPI,
+    Layout,
+    RowRoutes,
+    exchange_rows,
+    rows_at,
+    sum_large,
+    sum_over_ranks,
+)
 from thalweg_embedding.pairs.cells import Cells
 from thalweg_embedding.pairs.mesh_loops import convolve, energy, interpolate, spread
-from thalweg_embedding.pairs.transposition import Transposition
 
 #: Groups of neighboring mesh rows whose points are spread one after another by one thread.
 MAX_GROUPS = 64
@@ -329,3 +336,45 @@ def _transformed(kind: str, values: np.ndarray, size: int, axis: int, workers: i
     norm = "forward" if kind.startswith("i") else "backward"
     options = {"axis": axis, "workers": workers, "norm": norm, "overwrite_x": kind == "ifft"}
     return np.asarray(getattr(scipy.fft, kind)(values, size, **options))
+
+
+class Transposition:
+    """An array with one axis shared out over the ranks, turned so that another one is, and back.
+
+    ``rows`` and ``columns`` are the lengths of the two axes, either of which is shared out evenly,
+    and ``axes`` their numbers.  Each rank sends 1 - 1/P of its part, in P - 1 messages.
+    """
+
+    def __init__(self, comm: MPI.Comm, rows: int, columns: int, axes: tuple[int, int]) -> None:
+        self.rows, self.columns = Layout(comm, rows), Layout(comm, columns)
+        self._axes = axes
+
+    def to_columns(self, block: np.ndarray) -> np.ndarray:
+        """From this rank's part of the rows, and all columns, to the opposite.  Collective."""
+        row_axis, column_axis = self._axes
+        return _turned(block, self.columns, column_axis, self.rows, row_axis)
+
+    def to_rows(self, block: np.ndarray) -> np.ndarray:
+        """From this rank's part of the columns, and all rows, to the opposite.  Collective."""
+        row_axis, column_axis = self._axes
+        return _turned(block, self.rows, row_axis, self.columns, column_axis)
+
+
+def _turned(
+    block: np.ndarray, split: Layout, split_axis: int, joined: Layout, joined_axis: int
+) -> np.ndarray:
+    """``block`` with one axis, which is whole, cut up for the ranks, and another one made whole."""
+    shape = list(block.shape)
+    shape[split_axis], shape[joined_axis] = split.local_rows, joined.rows
+    if split.comm.size == 1 and list(block.shape) == shape:
+        return block
+    others = [n for axis, n in enumerate(shape) if axis not in (split_axis, joined_axis)]
+    width = int(np.prod(others, dtype=np.int64))
+    sent = split.counts() * (width * joined.local_rows)
+    received = joined.counts() * (width * split.local_rows)
+    parts = np.split(block, split.starts[1:-1], axis=split_axis)
+    entries = np.concatenate([part.ravel() for part in parts])
+    pieces = np.split(exchange_rows(split.comm, entries, sent, received), np.cumsum(received)[:-1])
+    shapes = ((*shape[:joined_axis], n, *shape[joined_axis + 1 :]) for n in joined.counts())
+    shaped = [piece.reshape(each) for piece, each in zip(pieces, shapes, strict=True)]
+    return np.concatenate(shaped, axis=joined_axis)

@@ -10,7 +10,7 @@ import scipy.fft
 import scipy.special
 
 from thalweg.parallel import MPI
-from thalweg_embedding.pairs.transposition import Transposition
+from thalweg_embedding.pairs.mesh import Transposition
 
 #: Squared distances to values, any shape, as NumPy arrays.
 Radial = Callable[[np.ndarray], np.ndarray]

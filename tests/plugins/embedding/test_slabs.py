@@ -10,8 +10,8 @@ from thalweg_embedding.pairs import boxes, decomposition
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid_pairs import GridPairs
+from thalweg_embedding.pairs.mesh import Transposition
 from thalweg_embedding.pairs.pair_sum import SecondOrder
-from thalweg_embedding.pairs.transposition import Transposition
 
 
 @pytest.fixture(autouse=True)
