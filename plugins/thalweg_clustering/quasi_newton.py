@@ -52,7 +52,12 @@ def quasi_newton_step(state: S, scale: float) -> S:
         state = replace(state, value=value, slope=slope, evaluations=evaluations)
     gradient = agreed(comm, manifold.project(w, slope))
     pairs = [(manifold.project(w, s), manifold.project(w, y)) for s, y in state.pairs]
-    direction = agreed(comm, -_inverse_product(pairs, gradient, scale))
+    curved = [(s, y) for s, y in pairs if _dot(s, y) > 0]
+    product = gradient / scale
+    if curved:  # the inverse Hessian of the pairs that still show curvature
+        gamma = _dot(*curved[-1]) / _dot(curved[-1][1], curved[-1][1])
+        product = two_loop(gradient, curved, lambda vector: vector * gamma, _dot)
+    direction = agreed(comm, -product)
     promised = _dot(gradient, direction)
     if not promised < 0:
         pairs, direction = [], -gradient / scale
@@ -78,16 +83,6 @@ def quasi_newton_step(state: S, scale: float) -> S:
         state, candidate, value=value, slope=ahead, pairs=tuple(pairs), step_length=step * length,
         gradient_norm=residual_norm(candidate, ahead),
     )  # fmt: skip
-
-
-def _inverse_product(pairs: list[Pair], gradient: Array, scale: float) -> Array:
-    """The inverse Hessian of the pairs that still show curvature, times a vector."""
-    usable = [(s, y) for s, y in pairs if _dot(s, y) > 0]
-    if not usable:
-        return gradient / scale
-    s, y = usable[-1]
-    gamma = _dot(s, y) / _dot(y, y)
-    return two_loop(gradient, usable, lambda vector: vector * gamma, _dot)
 
 
 def _dot(a: Array, b: Array) -> float:

@@ -81,20 +81,13 @@ def truncated_cg(
         if iteration == stored_at:
             iterates[iteration] = x
             stored_at = max(stored_at + 1, math.ceil(stored_at * STORED))
-        if _is_slow(phi, progress):
-            break
+        window = max(10, iteration // 10)
+        falls = iteration > window and phi[-1] < 0
+        if falls and (phi[-1] - phi[-1 - window]) / phi[-1] < window * progress:
+            break  # the last iterations lowered the model by less than ``progress`` each
         z = solve(r)
         rz, previous = slices.dot(r, z), rz
         direction = z + (rz / previous) * direction
     iterates[iteration] = x
     models = [phi[i] - 0.5 * damping * slices.dot(some, some) for i, some in iterates.items()]
     return Truncated(list(iterates.values()), models, iteration)
-
-
-def _is_slow(phi: list[float], progress: float) -> bool:
-    """Whether the last iterations lowered the model by less than ``progress`` each."""
-    iteration = len(phi) - 1
-    window = max(10, iteration // 10)
-    if iteration <= window or not phi[-1] < 0:
-        return False
-    return (phi[-1] - phi[-1 - window]) / phi[-1] < window * progress

@@ -64,20 +64,14 @@ class Plan:
                 f"no {run} fits into {_gib(available)} per rank: Python and the libraries alone "
                 f"take {_gib(PROCESS_BYTES)}; give each rank more memory"
             )
-        enough = self._sufficient_ranks(available)
+        more = (ranks * 2**power for power in range(1, MAX_RANKS.bit_length()))
+        tried = (planned(replace(self.problem, ranks=n)) for n in more if n <= MAX_RANKS)
+        enough = next((one.problem.ranks for one in tried if one.memory <= available), None)
         change = f"use {enough:,} ranks, or" if enough else "no number of ranks helps:"
         return (
             f"a {run} on {ranks:,} ranks does not fit into {_gib(available)} per rank: it would "
             f"take {most}; {change} {self.peak_phase.advice}, or fewer ranks of more threads"
         )
-
-    def _sufficient_ranks(self, available: float) -> int | None:
-        """The next larger number of ranks, by powers of two, on which the run fits."""
-        ranks = self.problem.ranks
-        while (ranks := 2 * ranks) <= MAX_RANKS:
-            if planned(replace(self.problem, ranks=ranks)).memory <= available:
-                return ranks
-        return None
 
 
 def plans(

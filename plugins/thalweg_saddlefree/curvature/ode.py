@@ -54,8 +54,13 @@ class OdeAbsolute(AbsoluteSolver):
     def direction(self, damping: float) -> Direction:
         """The step at this damping; nothing is shared between dampings but the scale."""
         if self._norm is None:
-            self._bound_norm()
-            assert self._norm is not None
+            basis = LanczosBasis(self.slices, self.gradient)
+            basis.extend_to(BOUND_STEPS, self.product)
+            values = basis.ritz_values()
+            self.lowest = float(values[0])
+            # A Ritz value is off by at most the norm of what the last step left over.
+            self._norm = float(np.abs(values).max()) + basis.off_diagonal[-1]
+            self._smallest = float(np.abs(values).min()) if basis.complete else self._norm
         refuse_singular(self._smallest, self._norm, damping)
         scale = self._norm**2 + damping**2
         # The products below are with A, whose eigenvalues lie in (0, 1].
@@ -98,15 +103,6 @@ class OdeAbsolute(AbsoluteSolver):
         if not solution.definite:
             return solution.x, float("inf")
         return solution.x, float(np.sqrt(solution.square / start)) if start > 0.0 else 0.0
-
-    def _bound_norm(self) -> None:
-        basis = LanczosBasis(self.slices, self.gradient)
-        basis.extend_to(BOUND_STEPS, self.product)
-        values = basis.ritz_values()
-        self.lowest = float(values[0])
-        # A Ritz value is off by at most the norm of what the last step left over.
-        self._norm = float(np.abs(values).max()) + basis.off_diagonal[-1]
-        self._smallest = float(np.abs(values).min()) if basis.complete else self._norm
 
 
 def integrate(

@@ -12,15 +12,6 @@ from thalweg.workbench.config import read_configuration
 BASE = {"data": {"name": "digits"}, "objective": {"name": "t-sne"}}
 
 
-def test_every_option_gets_its_value():
-    resolved = read_configuration(BASE)
-    assert resolved.solver["name"] == "lbfgs"
-    assert resolved.preconditioner["name"] == "spectral"
-    assert resolved.objective["dimensions"] == 2
-    assert resolved.stop["gradient"] is None
-    assert resolved.stop["iterations"] == 500  # of t-SNE; others go on for longer
-
-
 @pytest.mark.petsc
 def test_the_resolved_file_gives_the_same_configuration_again():
     text = {**BASE, "method": [{"solver": {"name": "lbfgs", "memory": 3}}, {"solver": "tao:lmvm"}]}
@@ -38,11 +29,8 @@ def test_a_rule_is_switched_off_by_a_word_that_is_written_again(tmp_path):
     assert first.stop["decrease"] is None
     assert first.stop["iterations"] is None
     assert first.stopping().decrease is None
-    assert tomllib.loads(first.to_toml())["stop"] == {
-        "iterations": "none",
-        "decrease": "none",
-        "window": 20,
-    }
+    stop = {"iterations": "none", "decrease": "none", "window": 20}
+    assert tomllib.loads(first.to_toml())["stop"] == stop
     assert read_configuration(tomllib.loads(first.to_toml())) == first
 
 
@@ -71,11 +59,8 @@ def test_a_method_inherits_options_of_the_same_name_only():
     assert "memory" not in second.solver
     assert second.preconditioner["neighbors"] == 5
     assert third.preconditioner == {"name": "identity"}
-    assert [m.label for m in resolved.methods] == [
-        "lbfgs + spectral",
-        "gradient-descent + spectral",
-        "lbfgs",
-    ]
+    labels = [method.label for method in resolved.methods]
+    assert labels == ["lbfgs + spectral", "gradient-descent + spectral", "lbfgs"]
 
 
 @pytest.mark.parametrize(

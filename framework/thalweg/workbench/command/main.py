@@ -44,9 +44,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _sentences():
             _check_surroundings()
             comm = _world()
-            if comm is None and argv[:1] != ["doctor"]:
-                _refuse_separate_ranks()
-            with _collective_exit(comm), _sentences():
+            separate = any(os.environ.get(name, "1") != "1" for name in RANK_VARIABLES[:2])
+            if comm is None and separate and argv[:1] != ["doctor"]:
+                raise InputError(
+                    "the launcher of another MPI has started ranks that do not see each other; "
+                    "use the mpirun that 'thalweg doctor' names"
+                )
+            guard: Any = contextlib.nullcontext()
+            if comm is not None:
+                from thalweg.parallel import abort_on_error
+
+                guard = abort_on_error(comm)
+            with guard, _sentences():
                 if options:  # they ask for PETSc, which the command itself may not need
                     importlib.import_module("thalweg.parallel.petsc")
                 return _dispatch(argv)
@@ -119,15 +128,6 @@ def _check_surroundings() -> None:
     threads = os.environ.get("NUMBA_NUM_THREADS", "")
     if threads.lstrip("-").isdigit() and int(threads) < 1:
         raise InputError(f"NUMBA_NUM_THREADS must be a positive integer, not '{threads}'")
-
-
-def _refuse_separate_ranks() -> None:
-    """Raise where ``mpirun`` has started several processes, each of which is a world of its own."""
-    if any(os.environ.get(name, "1") != "1" for name in RANK_VARIABLES[:2]):
-        raise InputError(
-            "the launcher of another MPI has started ranks that do not see each other; "
-            "use the mpirun that 'thalweg doctor' names"
-        )
 
 
 @contextlib.contextmanager
@@ -207,14 +207,6 @@ def _print_on_root(text: str) -> None:
     comm = _world()
     if comm is None or comm.rank == 0:
         print(text)
-
-
-def _collective_exit(comm: Any | None) -> contextlib.AbstractContextManager[None]:
-    if comm is None:
-        return contextlib.nullcontext()
-    from thalweg.parallel import abort_on_error
-
-    return abort_on_error(comm)
 
 
 def _crash(comm: Any | None, error: BaseException) -> int:
