@@ -1,6 +1,5 @@
 """``thalweg certify``: what is true of a linear map, or of compressed rows, over all pairs."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +51,7 @@ def main(argv: list[str]) -> int:
     from thalweg import minimize
     from thalweg.parallel import MPI, limit_threads, on_root
     from thalweg.workbench.readers import data_sets, load_data
+    from thalweg.workbench.strict_json import as_json
     from thalweg_isometry.certificate import Certificate, certify
     from thalweg_isometry.cutting_planes import scan_progress
     from thalweg_isometry.near_isometry import NearIsometry, secant_set
@@ -108,7 +108,7 @@ def main(argv: list[str]) -> int:
         own, *others = (one.as_dict() for one in found.values())
         against = {"against": dict(zip(rivals, others, strict=True))} if rivals else {}
         lines = (f"{name}: {one}" if name else str(one) for name, one in found.items())
-        print(json.dumps({**own, **against}) if arguments.json else "\n".join(lines))
+        print(as_json({**own, **against}, None) if arguments.json else "\n".join(lines))
     return 0
 
 

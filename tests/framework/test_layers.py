@@ -92,8 +92,9 @@ def core_layer(found: Import) -> str | None:
 
 
 def is_of_a_command(found: Import) -> bool:
-    """Whether a function reads data as the command line does, for a subcommand or an option."""
-    return found.deferred and found.module.startswith("thalweg.workbench.readers")
+    """Whether a function reads data or prints JSON as the command line does, for a subcommand."""
+    own = "thalweg.workbench.readers", "thalweg.workbench.strict_json"
+    return found.deferred and found.module.startswith(own)
 
 
 def own_packages() -> list[str]:

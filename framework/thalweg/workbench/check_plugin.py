@@ -38,7 +38,7 @@ from thalweg.testing.parts import check_preconditioner, check_same_start, check_
 from thalweg.testing.ranks import check_ranks
 from thalweg.testing.reference import SpringProblem
 from thalweg.workbench.readers import load_data
-from thalweg.workbench.run.directory import as_json
+from thalweg.workbench.strict_json import as_json
 
 #: One finding: what was checked, whether it passed, and what is wrong or was seen.
 Finding = tuple[str, bool, str]

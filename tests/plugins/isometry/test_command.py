@@ -26,7 +26,11 @@ def certified(tmp_path, digits, psi, capsys, monkeypatch):
         code = main(["certify", *arguments])
         printed = capsys.readouterr()
         if code == 0:
-            return json.loads(printed.out) if "--json" in arguments else printed.out
+            return (
+                json.loads(printed.out, parse_constant=str)
+                if "--json" in arguments
+                else printed.out
+            )
         assert code == 2
         assert len(printed.err.strip().splitlines()) == 1
         return printed.err
@@ -65,6 +69,13 @@ def test_baselines_of_the_same_rank_stand_beside_it(certified, psi, digits, true
     assert [line.partition(" ")[0] for line in lines] == ["absolute", "pca:"]
     said = certified("data.npy", "psi.npy", "--against", "umap")
     assert "has no map 'umap'; give any of pca, secant-pca" in said
+
+
+def test_what_is_infinite_is_null_in_strict_json(certified):
+    np.save("two.npy", np.eye(3))
+    np.save("products.npy", np.ones((3, 1)))  # each 1, and 0 before
+    found = certified("two.npy", "products.npy", "--json", "--quantity", "inner-product")
+    assert found["delta"] is None
 
 
 def test_a_map_that_keeps_every_distance_has_no_worst_pair(certified):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib.util
-import json
 import re
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from thalweg.errors import InputError, PluginError, suggestion
 from thalweg.plugins import CommandParser, Option, Spec, plugins
 from thalweg.plugins.specs import KINDS
 from thalweg.workbench.doctor import Finding, examine, find_mpirun
+from thalweg.workbench.strict_json import as_json
 
 #: Options of each section.
 Sections = Mapping[str, tuple[Option, ...]]
@@ -33,7 +33,7 @@ def list_command(argv: list[str]) -> int:
     arguments = parser.parse_args(argv)
     specs, sections = _listing(arguments.name)
     if arguments.json:
-        print(json.dumps(_described_listing(specs, sections), indent=2))
+        print(as_json(_described_listing(specs, sections)))
     elif arguments.name is None:
         _show_all(specs, sections)
     else:
@@ -239,7 +239,7 @@ def doctor_command(argv: list[str]) -> int:
     if world is None or world.COMM_WORLD.rank == 0:
         report = {"well": not broken, "findings": [dataclasses.asdict(one) for one in findings]}
         text = _as_text(findings, broken, options.verbose)
-        print(json.dumps(report, indent=2) if options.json else text)
+        print(as_json(report) if options.json else text)
     return 2 if broken else 0
 
 

@@ -3,7 +3,6 @@
 import base64
 import html
 import io
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from thalweg.errors import InputError, printable
 from thalweg.files import atomic_write
 from thalweg.workbench.extras import extra
 from thalweg.workbench.report.figures import class_colors, class_count
+from thalweg.workbench.strict_json import as_json
 
 #: Side of a sheet of thumbnails, in pixels, and bytes that those of a page may have unpacked.
 SHEET_SIDE, MAX_BYTES = 4096, 2**26
@@ -116,7 +116,7 @@ def write_map_page(
     facts["caption"] = caption
     page = Path(__file__).with_suffix(".html").read_text("utf-8")
     # A string of the user's cannot end the script that holds it, nor name a place to be filled.
-    text = json.dumps(facts).replace("<", "\\u003c")
+    text = as_json(facts, None).replace("<", "\\u003c")
     before, between, after = re.split(r"\{title\}|\{facts\}", page)
     page = "".join([before, html.escape(title or "map"), between, text, after])
     with atomic_write(path) as temporary:

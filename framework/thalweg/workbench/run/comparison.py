@@ -14,6 +14,7 @@ from thalweg.result import Result, Status
 from thalweg.workbench.report import comparison_rows, draw_convergence, format_table, search_seconds
 from thalweg.workbench.run.directory import MARKS, RunDirectory, summary
 from thalweg.workbench.run.single_run import Job, attempted, build_objective, digests, opened
+from thalweg.workbench.strict_json import as_json
 
 
 @collective_call(lambda *_, comm=None, **__: comm or MPI.COMM_WORLD)
@@ -120,7 +121,8 @@ def _write_comparison(
     table = format_table(comparison_rows(results), markdown=True)
     directory.write_text("comparison.md", table + "\n")
     compared = list(next(iter(results.values())).compared)
-    directory.write_json("comparison.json", {"methods": methods, "compared": compared, **facts})
+    content = {"methods": methods, "compared": compared, **facts}
+    directory.write_text("comparison.json", as_json(content) + "\n")
 
 
 #: Longest name of a folder; file systems take 255 bytes.

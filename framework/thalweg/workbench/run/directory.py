@@ -2,8 +2,6 @@
 
 import csv
 import io
-import json
-import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -23,6 +21,7 @@ from thalweg.result import Result
 from thalweg.workbench.config import Configuration, Method, Section, read_configuration
 from thalweg.workbench.doctor import versions
 from thalweg.workbench.readers.array_files import map_npy
+from thalweg.workbench.strict_json import as_json
 
 #: Files of a run or a comparison.  A folder that has one of the first four is another run's; the
 #: others might be the user's, and would be overwritten.
@@ -173,11 +172,8 @@ class RunDirectory:
 
     def write_summary(self, comm: MPI.Comm, result: Result, facts: Mapping[str, Any]) -> None:
         """Write ``result.json`` alone.  Collective; raises as :meth:`write_result`."""
-        on_root(comm, lambda: self.write_json("result.json", {**summary(result), **facts}))
-
-    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write :func:`as_json`."""
-        self.write_text(name, as_json(content) + "\n")
+        content = {**summary(result), **facts}
+        on_root(comm, lambda: self.write_text("result.json", as_json(content) + "\n"))
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file, whole or not at all."""
@@ -192,23 +188,6 @@ def summary(result: Result) -> dict[str, Any]:
     )  # fmt: skip
     facts = {name: getattr(result, name) for name in names}
     return {"status": result.status.name.lower(), **facts, "versions": versions()}
-
-
-def as_json(content: Mapping[str, Any]) -> str:
-    """JSON that any reader accepts: what is not finite becomes null."""
-    return json.dumps(_plain(content), indent=2, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def cite(folder: Path | str) -> str:

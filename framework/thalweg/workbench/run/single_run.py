@@ -28,9 +28,10 @@ from thalweg.workbench.config import Configuration, read_configuration
 from thalweg.workbench.memory import require_vectors
 from thalweg.workbench.readers import load_data
 from thalweg.workbench.readers.array_files import map_npy
-from thalweg.workbench.run.directory import KeptStages, RunDirectory, as_json
+from thalweg.workbench.run.directory import KeptStages, RunDirectory
 from thalweg.workbench.run.pictures import Frames, draw_run
 from thalweg.workbench.run.profile import profile
+from thalweg.workbench.strict_json import as_json
 
 
 @collective_call(lambda *_, comm=None, **__: comm or MPI.COMM_WORLD)
