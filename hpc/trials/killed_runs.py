@@ -60,7 +60,7 @@ def cases() -> dict[str, Any]:
     )
     types = ("bncg", "bntr", "bqnktr", "cg", "nls", "ntr", "tron", "blmvm")
     methods = ("BFGS", "CG", "L-BFGS-B", "Nelder-Mead", "Newton-CG", "Powell", "SLSQP", "TNC",
-               "trust-constr", "trust-krylov", "trust-ncg")  # fmt: skip
+               "trust-constr", "trust-ncg")  # fmt: skip
     for name in (*(f"tao:{kind}" for kind in types), *(f"scipy:{method}" for method in methods)):
         found[f"rosenbrock, {name}"] = _case(VALLEY, name)
     for name in ("gradient-descent", "nonlinear-cg", "lbfgs", "saddle-free", "hessian-free"):

@@ -46,7 +46,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "SLSQP": {"ftol": 0.0, "maxiter": ENDLESS},
     "Newton-CG": {"xtol": 0.0, "maxiter": ENDLESS},
     "trust-ncg": {"gtol": VANISHING, "maxiter": ENDLESS},
-    "trust-krylov": {"gtol": VANISHING, "maxiter": ENDLESS},
     "trust-constr": {"gtol": 0.0, "xtol": 0.0, "maxiter": ENDLESS},
 }
 
@@ -54,7 +53,7 @@ METHODS: dict[str, dict[str, Any]] = {
 WITHOUT_GRADIENT = ("Nelder-Mead", "Powell")
 
 #: Methods that need Hessian products, and one that uses them where there are any.
-WITH_PRODUCT = ("Newton-CG", "trust-ncg", "trust-krylov")
+WITH_PRODUCT = ("Newton-CG", "trust-ncg")
 MAY_USE_PRODUCT = ("trust-constr",)
 
 
@@ -75,6 +74,8 @@ class ScipyMinimize(ExternalSolver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.method == "trust-krylov":  # it reads memory that it has not set
+            raise InputError("equal runs of SciPy's trust-krylov differ; use 'scipy:trust-ncg'")
         if self.method not in METHODS:
             hint = suggestion(self.method, METHODS)
             raise InputError(f"SciPy has no method '{self.method}' that fits this problem{hint}")

@@ -24,7 +24,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "saddle-free": {"solver": "saddle-free"},
     "newton-cg (trust region)": {"solver": "tao:ntr"},
     "newton-cg (line search)": {"solver": "tao:nls"},
-    "trust-krylov": {"solver": "scipy:trust-krylov"},
+    "trust-ncg": {"solver": "scipy:trust-ncg"},
     "lbfgs": {"solver": "lbfgs"},
     "gradient-descent": {"solver": "gradient-descent"},
 }

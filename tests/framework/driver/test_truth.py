@@ -16,7 +16,7 @@ from thalweg.result import Status
 
 SOLVERS = (
     "gradient-descent", "nonlinear-cg", "lbfgs", "tao:lmvm", "tao:cg", "tao:nls", "tao:bqnktr",
-    "scipy:BFGS", "scipy:L-BFGS-B", "scipy:Nelder-Mead", "scipy:trust-krylov", "scipy:SLSQP",
+    "scipy:BFGS", "scipy:L-BFGS-B", "scipy:Nelder-Mead", "scipy:trust-ncg", "scipy:SLSQP",
 )  # fmt: skip
 
 

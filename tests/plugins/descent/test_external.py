@@ -22,7 +22,7 @@ SCIPY = [f"scipy:{method}" for method in METHODS]
 #: Representatives of the ways in which external solvers call us.
 SEVERAL_RANKS = [
     *("tao:lmvm", "tao:cg", "tao:nls", "tao:ntr", "tao:bntl", "tao:bqnls"),
-    *("scipy:L-BFGS-B", "scipy:TNC", "scipy:trust-krylov", "scipy:SLSQP"),
+    *("scipy:L-BFGS-B", "scipy:TNC", "scipy:trust-ncg", "scipy:SLSQP"),
 ]
 FAST = [n for n in (*TAO, *SCIPY) if n.partition(":")[2] not in WITHOUT_GRADIENT]
 
@@ -39,6 +39,11 @@ class Tilted(Objective, Homotopy):
         value = ((x**2 - 1) ** 2 / 4 + self.homotopy_parameter * x).sum()
         gradient = x * (x**2 - 1) + self.homotopy_parameter
         return sum_over_ranks(self.comm, float(value)), gradient
+
+
+def test_a_method_whose_equal_runs_differ_is_refused():
+    with pytest.raises(InputError, match=r"equal runs .* differ; use 'scipy:trust-ncg'"):
+        ScipyMinimize(method="trust-krylov")
 
 
 def minimize(objective, solver, **options):
@@ -95,7 +100,7 @@ class Slope(Objective, HessianProduct):
         super().__init__(comm, Layout(comm, 6, 1))
 
     def value_and_gradient(self, x):
-        with np.errstate(all="ignore"):  # trust-krylov's first step may be of any length
+        with np.errstate(all="ignore"):  # a first step may be of any length
             return sum_over_ranks(self.comm, float((x**4 / 4 - x).sum())), x**3 - 1.0
 
     def hessian_product(self, x, direction):
