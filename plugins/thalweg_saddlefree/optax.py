@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Array
+from thalweg.parallel import MPI, Array, any_over_ranks
+from thalweg.plugins import Option
 from thalweg_saddlefree.jax_network import JaxNetwork
 from thalweg_saddlefree.jax_objective import import_jax
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
@@ -72,18 +73,21 @@ def saddle_free(
     Raises
     ------
     InputError
-        optax is not installed; ``params`` are not given to ``update``, or it is traced.
+        optax is not installed; ``batch`` is no number of rows; ``params`` are not given to
+        ``update``, or it is traced.
 
     Notes
     -----
-    ``update`` computes with NumPy and cannot be traced: call it outside ``jax.jit``. The
-    gradients may be jitted as before. Apart from that it is pure: a state is never changed, keeps
-    one structure, and may be copied, stored or taken up again.
+    Of gradients that are not finite the updates are NaN, as those of other optimizers, and the
+    state stays what it was. ``update`` computes with NumPy and cannot be traced: call it outside
+    ``jax.jit``. The gradients may be jitted as before. Apart from that it is pure: a state is never
+    changed, keeps one structure, and may be copied, stored or taken up again.
     """
     try:
         import optax
     except ImportError as error:
         raise InputError("this optimizer needs optax; install the extra 'jax'") from error
+    Option("batch", int, 1000, "rows", minimum=1).check(batch, "saddle_free")
     preconditioner = metric or KroneckerPreconditioner()
     solver = SubspaceSaddleFree(preconditioner=preconditioner, curvature_share=1.0, **options)
 
@@ -141,6 +145,8 @@ class _Steps:
         with network.precisely():
             decay = self.jax.grad(network.decay)(params)
         gradient = network.ravel(grads) + network.ravel(decay)
+        if any_over_ranks(network.comm, not np.isfinite(gradient).all()):
+            return trees.tree_map(lambda part: np.full_like(part, np.nan), params), state
         schedule = BatchSchedule(network.data_layout.rows, self.batch, seed=self.solver.seed)
         epoch, number = divmod(state.steps, schedule.batches)
         inner = SubspaceState(

@@ -189,6 +189,12 @@ def test_a_script_for_optax_changes_one_line(comm):
         ours.update(start, ours.init(start))
     with pytest.raises(InputError, match=r"outside jax\.jit"):
         jax.jit(ours.update)(start, ours.init(start), start)
+    lost = jax.tree_util.tree_map(lambda leaf: np.nan * leaf, start)
+    updates, state = ours.update(lost, ours.init(start), start)
+    assert all(np.isnan(leaf).all() for leaf in jax.tree_util.tree_leaves(updates))
+    assert state.steps == 0  # a script may leave the step out and go on
+    with pytest.raises(InputError, match=r"'batch' of saddle_free must be an integer, not 2\.5"):
+        saddle_free(perceptron, rows, "softmax", batch=2.5, comm=comm)
 
 
 def test_updates_are_pure():
