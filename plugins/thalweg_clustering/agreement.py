@@ -60,7 +60,8 @@ def compare_labelings(
         [np.asarray(labels) for labels in (part.T if isinstance(part, np.ndarray) else part)]
         for part in (true, found)
     )
-    if len({len(labels) for labels in [*views, *others]}) > 1:
+    shapes = {labels.shape for labels in [*views, *others]}
+    if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
         raise InputError("labelings have one label per row each, of the same rows")
     views, others = (
         [np.unique(y, return_inverse=True)[1] for y in part if len(np.unique(y[y != -1])) > 1]

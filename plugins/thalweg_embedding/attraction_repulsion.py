@@ -1,6 +1,5 @@
 """The spectrum of maps between force-directed layouts and t-SNE, and beyond, as one path."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import Array
+from thalweg.plugins import Option
 from thalweg_embedding.affinities.affinities_from_data import Affinities
 from thalweg_embedding.embedding_from_data import embedding
 from thalweg_embedding.families import T_SNE, stop_name, student_sne
@@ -63,9 +63,13 @@ def spectrum(
     """
     if not isinstance(data, Dataset):
         data = Dataset.from_array(np.asarray(data, dtype=float))
-    values = [float(value) for value in lambdas]
-    ascending = [0.0, *values] == sorted({0.0, *values}) and all(map(math.isfinite, values))
-    if not (values and ascending):
+    values, freedoms = (
+        Option(name, list, [], "", entries=float, above=0).check(
+            np.asarray(of).tolist(), "spectrum"
+        )
+        for name, of in (("lambdas", lambdas), ("degrees_of_freedom", degrees_of_freedom))
+    )
+    if not values or values != sorted({*values}):
         raise InputError(f"lambdas must be positive and ascending, not {values}")
     options["exaggeration"] = 1.0
     objective, factor = embedding(T_SNE, data, **options), _Factor()
@@ -82,7 +86,7 @@ def spectrum(
             maps.append(result.x)
         known = Affinities(objective.weights, places=objective.places)
         options |= {"weights": known, "lambda_": values[-1], "init": "random"}
-        for freedom in degrees_of_freedom:
+        for freedom in freedoms:
             finer = embedding(student_sne(freedom), data, **options)
             result = thalweg.minimize(finer, result.x, preconditioner=factor)
             stops[f"{freedom:g} degrees of freedom: finer than t-SNE"] = result

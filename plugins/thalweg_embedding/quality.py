@@ -22,6 +22,7 @@ from thalweg.parallel import (
     refuse_differing,
     sum_over_ranks,
 )
+from thalweg.plugins import Option
 from thalweg_embedding.pairs.cells import bounding_box
 
 #: Neighbors that are compared, and that vote on a class; those that the metric compares.
@@ -77,7 +78,7 @@ def map_quality(
     ------
     InputError
         Not one row of finite numbers or one label for each point, fewer than 3 points, or
-        ``neighbors`` or ``sample`` below 1.
+        ``neighbors``, ``sample`` or ``seed`` no integer, or too small.
 
     Examples
     --------
@@ -93,9 +94,12 @@ def map_quality(
     labels = data.gather_labels() if labels is None else np.asarray(labels)
     if labels is not None and labels.shape != (layout.rows,):
         raise InputError(f"labels must have shape ({layout.rows},), not {labels.shape}")
-    for name, number in ("neighbors", neighbors), ("sample", sample):
-        if not isinstance(number, int | np.integer) or number < 1:
-            raise InputError(f"{name} must be an integer of at least 1, not {number!r}")
+    for name, number, least in (
+        ("neighbors", neighbors, 1),
+        ("sample", sample, 1),
+        ("seed", seed, 0),
+    ):
+        Option(name, int, 1, "", minimum=least).check(number, "map_quality")
     asked = sampled_rows(layout, sample, seed)
     count = min(neighbors, layout.rows - 1)
     before, squared = nearest_rows(data.values, asked, layout, max(count, 2))

@@ -19,6 +19,7 @@ from thalweg.parallel import (
     raise_on_all_ranks,
     refuse_differing,
 )
+from thalweg.plugins import Option
 from thalweg_isometry.pair_changes import PairChanges, candidates
 from thalweg_isometry.rank_bounds import rank_lower_bound
 
@@ -159,6 +160,7 @@ def certify(
     """
     if quantity not in QUANTITIES:
         raise InputError(f"no quantity is named {quantity!r}; give one of {', '.join(QUANTITIES)}")
+    n_neighbors = Option("n_neighbors", int, 10, "rows", minimum=1).check(n_neighbors, "certify")
     if isinstance(original, SecantSet):
         if (quantity, relative, decoder) != ("distance", True, None):
             raise InputError("a secant set has relative distances alone; give certify its rows")

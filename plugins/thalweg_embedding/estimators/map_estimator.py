@@ -24,7 +24,7 @@ from thalweg.parallel import (
     refuse_differing,
     shared_seed,
 )
-from thalweg.plugins import check_parameters, declared_options, estimator
+from thalweg.plugins import Option, check_parameters, declared_options, estimator
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.estimators.transformer import MapTransformer, places_new_points
 from thalweg_embedding.new_points import PlacedMap, dataset_of
@@ -298,6 +298,8 @@ class MapEstimator(MapTransformer):
         Jaccard index of the nearest ``neighbors`` in the map.  Seeds change the start by a
         thousandth; with ``init="random"`` wholly.  Collective in a map fitted on several ranks.
         """
+        for name, number in ("n", n), ("neighbors", neighbors):
+            Option(name, int, 5, "", minimum=1).check(number, "stability")
         data, lists = self._fitted_data(), []
         for seed in range(max(2, n)):
             places = clone(self).set_params(random_state=seed).fit(data).embedding_

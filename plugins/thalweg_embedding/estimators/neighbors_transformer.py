@@ -8,6 +8,7 @@ from sklearn.neighbors import KNeighborsTransformer
 from thalweg.data import validate_data
 from thalweg.errors import InputError
 from thalweg.parallel import job_threads
+from thalweg.plugins import Option
 from thalweg_embedding.affinities.distances import nearest_by
 from thalweg_embedding.new_points import dataset_of, nearest_known
 
@@ -64,6 +65,7 @@ class NeighborsTransformer(KNeighborsTransformer):  # type: ignore[misc]
             More neighbors than there are rows, or an unknown search or metric.
         """
         count = self.n_neighbors if n_neighbors is None else n_neighbors
+        Option("n_neighbors", int, 5, "", minimum=1).check(count, type(self).__name__)
         search = self.neighbor_search
         if count > self.n_samples_fit_ - (X is None) or search not in ("exact", "approximate"):
             raise InputError(

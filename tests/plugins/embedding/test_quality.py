@@ -33,8 +33,11 @@ def test_the_leading_axes_keep_more_than_random_places(comm):
     assert good["center_correlation"] > 0.9
     for name in ("recall", "accuracy", "trustworthiness", "center_correlation"):
         assert good[name] > bad[name] + 0.2
-    alone = map_quality(points, points[:, :5], labels)
-    assert good == pytest.approx(alone, rel=1e-12)
+    assert good == map_quality(points, points[:, :5], labels)
+    data, fewer = Dataset.from_array(points, comm=comm), {"sample": 60, "neighbors": 4}
+    assert map_quality(data, points[part, :5], **fewer) == map_quality(
+        points, points[:, :5], **fewer
+    )
 
 
 @pytest.mark.ranks(1, 2)
