@@ -122,14 +122,13 @@ def plot(folder: Path | str, page: bool = False, measures: bool = False) -> list
 
 
 def _plot(folder: Path, page: bool, measures: bool) -> list[Path]:
-    if (folder / "comparison.json").exists():
+    stated = folder / "comparison.json"
+    if stated.exists():
         try:
-            methods = _comparison(folder)["methods"]
+            methods = json.loads(stated.read_text(encoding="utf-8"))["methods"]
             folders = {str(row["method"]): folder / Path(row["folder"]).name for row in methods}
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise InputError(
-                f"'{folder / 'comparison.json'}' is not what a comparison writes: {error}"
-            ) from error
+            raise InputError(f"'{stated}' is not what a comparison writes: {error}") from error
         traces = {method: _trace(one) for method, one in folders.items()}
         drawn = [own_picture(folder / "convergence.png")]
         draw_convergence(drawn[0], traces)
@@ -153,11 +152,11 @@ def _plot(folder: Path, page: bool, measures: bool) -> list[Path]:
                     "or run it again"
                 )
     labels = None if dataset is None else dataset.labels
-    return draw_run(folder, configuration, dataset, labels, page, objective)
-
-
-def _comparison(folder: Path) -> dict[str, Any]:
-    return dict(json.loads((folder / "comparison.json").read_text(encoding="utf-8")))
+    drawn, old = draw_run(folder, configuration, dataset, labels, page, objective), "embedding.png"
+    if (folder / old).exists() and own_picture(folder / old) not in drawn:
+        text = "is no finite map of all rows of the data; the picture is left as it was"
+        raise InputError(f"'{folder / 'solution.npy'}' {text}")
+    return drawn
 
 
 def _trace(folder: Path) -> Trace:

@@ -44,6 +44,11 @@ def test_a_run_is_not_drawn_with_other_data_than_its_own(tmp_path, command, scal
             pictures.plot(out)
     if command is thalweg.run:
         assert before == {file: file.read_bytes() for file in drawn}
+        np.savez(tmp_path / "a.npz", x=points, y=np.arange(40) % 3)
+        for broken in (np.zeros((30, 2)), np.full((40, 2), np.nan)):
+            np.save(out / "solution.npy", broken)
+            with pytest.raises(InputError, match="no finite map of all rows of the data"):
+                pictures.plot(out)
 
 
 def test_what_an_objective_tells_of_rows_is_a_table_and_colors_of_the_page(tmp_path):
