@@ -12,6 +12,7 @@ from thalweg.parallel import (
     any_over_ranks,
     max_over_ranks,
     nth_over_ranks,
+    refuse_differing,
     rows_at,
     sum_over_ranks,
 )
@@ -108,7 +109,8 @@ def given_labels(
 
     ``labels``, those of this rank or of all, are of any type that can be sorted; ``what`` is their
     name in messages.  If ``unknown``, -1, an empty string or None marks a row of which nothing is
-    known.  None given, another number than rows, or a single cluster are refused.
+    known.  None given, another number than rows, or a single cluster are refused, and
+    labels of all that are not the same on all ranks.
     """
     if labels is None:
         raise InputError(f"{what} is needed: give the labels of an existing clustering")
@@ -120,6 +122,9 @@ def given_labels(
             f"{what} has {labels.shape[0] if labels.ndim else 0} labels for {layout.rows} rows; "
             "give one label per row"
         )
+    if any_over_ranks(layout.comm, count != layout.local_rows):  # those of all rows are given
+        plain = labels.astype(str) if labels.dtype == object else labels
+        refuse_differing(layout.comm, f"the labels of {what}", plain)
     if count != layout.local_rows:
         labels = layout.local(labels)
     finite = labels.dtype.kind != "f" or bool(np.isfinite(labels).all())

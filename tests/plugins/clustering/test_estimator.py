@@ -126,6 +126,8 @@ def test_a_distributed_dataset_gives_the_same_clusters(comm, views):
     np.testing.assert_array_equal(labels, alone.labels_)
     assert len(model.alternatives_) == len(alone.alternatives_)
     np.testing.assert_array_equal(data.layout.gather_rows(model.predict(data)), labels)
+    with pytest.raises(InputError, match=r"the labels of the clustering given .* differ between"):
+        KDAC(**SETTINGS).fit(data, np.roll(given, comm.rank).astype(object))
 
 
 def test_a_warm_start_goes_on_from_what_was_found(views):
