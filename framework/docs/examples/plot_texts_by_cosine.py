@@ -2,8 +2,8 @@
 Texts, without making them dense
 ================================
 
-Counts of words as a sparse matrix, compared by the cosine.  A text without words is counted as
-orthogonal to all others.
+Counts of words as a sparse matrix, compared by the cosine.  Texts without words count as alike,
+and as orthogonal to all others.
 """
 
 import numpy as np

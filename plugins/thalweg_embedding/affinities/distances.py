@@ -202,8 +202,9 @@ def measured_rows(
 ) -> Dataset:
     """Rows whose Euclidean distances tell those of the metric, if there are such.  Collective.
 
-    Rows without a direction, of zeros or (for the correlation) constant, count as orthogonal to all
-    others: they get a column of their own, and ``note`` is called with a sentence.
+    Rows without a direction, of zeros or (for the correlation) constant, count as alike, as equal
+    rows are, and as orthogonal to all others: they share a column of their own, and ``note`` is
+    called with a sentence.
     """
     return measured_together(metric, [dataset], dataset.layout.comm, note)[0]
 
@@ -226,7 +227,7 @@ def measured_together(
     what = "constant" if centered else "zero"
     note(
         f"{lost:,} of the rows {'are' if lost > 1 else 'is'} {what}, without a {metric} with "
-        "others, and counted as orthogonal to all of them"
+        "others, and counted as alike and as orthogonal to all others"
     )
     extended: list[Dataset] = []
     for directions, has in measured:

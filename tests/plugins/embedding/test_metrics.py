@@ -172,13 +172,14 @@ def test_rows_without_a_direction_are_orthogonal_to_all_others(comm, metric, spa
     given = scipy.sparse.csr_matrix(rows) if sparse else rows
     data = build(given, comm=comm)
     numbers, squared = nearest_by(data, 21, metric, note=notes.append)
-    assert any("2 of the rows are" in note and "orthogonal" in note for note in notes)
+    assert any("2 of the rows are" in note and "alike and as orthogonal" in note for note in notes)
     distances = np.full((data.layout.local_rows, 22), np.nan)
     np.put_along_axis(distances, numbers, squared, axis=1)
     alone = np.arange(22) >= 20
     for row, place in zip(distances, range(data.layout.start, data.layout.stop), strict=True):
         apart = alone if place < 20 else ~alone
         np.testing.assert_allclose(row[apart], 1.0, atol=1e-6)
+        np.testing.assert_allclose(row[41 - place :][: place >= 20], 0.0, atol=1e-6)
 
 
 @pytest.mark.ranks(1, 2)
