@@ -43,6 +43,8 @@ class NearIsometry(Objective, SecantConstraints):
     secants v (Luo et al., eq. 2.5): zero exactly where Psi satisfies the restricted
     isometry property.  The variable Psi, shape (rows, dimension), is the same on all
     ranks; rows that are zero do not count, so that the rank is free below ``rows``.
+    Unless they are listed, pairs closer than 1e-7 of their distance from the mean do not count
+    in f, since products of rows lose their lengths; they do in :meth:`certificate`.
 
     Parameters
     ----------
