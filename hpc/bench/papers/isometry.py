@@ -403,7 +403,7 @@ THEORY = (
     Theorem("(2.2)", "secants are normalized, coincident points left out",
             ("framework/engines/secants/test_secants.py::"
              "test_coincident_points_are_counted_and_close_ones_measured_without_cancellation",)),
-    Theorem("(2.7)", "the least rank", ("plugins/isometry/test_rank_bounds.py::"
+    Theorem("(2.7)", "the least rank", ("plugins/isometry/test_certificates.py::"
             "test_no_linear_map_has_a_rank_below_the_bound_for_its_delta",),
             "NP-hard: a certified lower bound, and a search above it"),
     Theorem("(2.8)–(2.12)", "NuMax's semidefinite program",
@@ -413,7 +413,7 @@ THEORY = (
             "`steps = \"published\"` solves the three subproblems in turn, the default L and q "
             "together; both are held against linear programs"),
     Theorem("(2.9)", "the map from the leading eigenvectors of P",
-            ("plugins/isometry/test_rank_bounds.py::test_a_truncated_map_is_the_nearest_of_its_rank",)),
+            ("plugins/isometry/test_certificates.py::test_a_truncated_map_is_the_nearest_of_its_rank",)),
     Theorem("(3.4)–(3.9)", "q- and P-steps (multipliers unscaled: z = A(P) + λ/β₁ − 1)",
             (f"{PARTS}::test_a_matrix_near_bounds_is_the_minimizer",)),
     Theorem("Algorithm 1", "FroMax ends where P and its factor agree",

@@ -220,7 +220,7 @@ THEORY = (
              "plugins/saddlefree/test_saddle_free.py::"
              "test_at_an_exact_saddle_it_follows_negative_curvature")),
     Theorem("[Martens 2010]", "HF: truncated CG, damping and backtracking",
-            ("plugins/saddlefree/test_hessian_free.py::"
+            ("plugins/saddlefree/test_saddle_free.py::"
              "test_truncated_cg_predicts_the_undamped_model_at_every_kept_iterate",
-             "plugins/saddlefree/test_hessian_free.py::test_truncated_cg_stops_when_progress_is_slow")),
+             "plugins/saddlefree/test_saddle_free.py::test_truncated_cg_stops_when_progress_is_slow")),
 )  # fmt: skip

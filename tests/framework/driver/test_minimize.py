@@ -7,7 +7,6 @@ import pytest
 
 import thalweg
 from thalweg.driver import HomotopySchedule, Stop, assembly
-from thalweg.engines.hessian import HessianProduct
 from thalweg.errors import CapabilityError, InputError
 from thalweg.interfaces import Objective, Preconditioner
 from thalweg.parallel import MPI, Layout
@@ -129,19 +128,6 @@ PYTHON = {"jax"}
 OBJECTIVES = [s.name for s in plugins().specs(ObjectiveSpec) if s.name not in PYTHON]
 
 
-class Sphere(Objective, HessianProduct):
-    """Half the squared length."""
-
-    def __init__(self):
-        super().__init__(MPI.COMM_SELF, Layout(MPI.COMM_SELF, 6, 2))
-
-    def value_and_gradient(self, x):
-        return 0.5 * float((x**2).sum()), x
-
-    def hessian_product(self, x, direction):
-        return direction
-
-
 def parts(solver):
     """Type and options of a solver and of its preconditioner."""
     found = {}
@@ -191,11 +177,11 @@ def test_a_call_and_a_file_choose_the_same_method_by_default(name):
     assert objective.default_stop == spec.stop
 
 
-def test_an_option_goes_to_the_part_that_has_it():
+def test_an_option_goes_to_the_part_that_has_it(problem):
     solver, rules = assembly.method_of_call(
-        Sphere(), "lbfgs", None, {"memory": 3, "iterations": 7, "seconds": 5.0}
+        problem, "lbfgs", None, {"memory": 3, "iterations": 7, "seconds": 5.0}
     )
     assert solver.memory == 3
     assert rules == Stop(iterations=7, seconds=5.0)
     with pytest.raises(InputError, match=r"no option 'memori' in .*did you mean 'memory'"):
-        assembly.method_of_call(Sphere(), "lbfgs", None, {"memori": 3})
+        assembly.method_of_call(problem, "lbfgs", None, {"memori": 3})

@@ -1,4 +1,4 @@
-"""Files of every known kind come out as the same rows, at any number of ranks."""
+"""Files of every kind, and named sets, come out as the same rows at any number of ranks."""
 
 import gzip
 import struct
@@ -14,7 +14,7 @@ from PIL import Image
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.plugins import FormatSpec, Option
-from thalweg.workbench.readers import Source, load_data
+from thalweg.workbench.readers import Source, data_options, data_sets, load_data
 from thalweg.workbench.readers.formats import CORE
 from thalweg.workbench.readers.load import data_shape
 
@@ -343,3 +343,48 @@ def test_a_plugin_brings_a_format_with_options(tmp_path, monkeypatch):
         load_data({**section, "factor": 0}, folder=tmp_path)
     with pytest.raises(InputError, match=r"'header' .* has no meaning for 'x.pairs'"):
         load_data({**section, "header": True}, folder=tmp_path)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("name", ["blobs", "swiss-roll", "s-curve", "moons"])
+def test_generated_sets_do_not_depend_on_the_ranks(comm, name):
+    from thalweg.parallel import MPI
+
+    section = {"name": name, "rows": 11, "seed": 4, "noise": 0.1}
+    if name == "blobs":
+        del section["noise"]
+    shared, alone = load_data(section, comm), load_data(section, MPI.COMM_SELF)
+    assert np.array_equal(whole(shared), alone.values)
+    assert np.array_equal(shared.gather_labels(), alone.labels)
+    other = load_data({**section, "seed": 5}, MPI.COMM_SELF)
+    assert not np.array_equal(other.values, alone.values)
+
+
+def test_every_named_set_is_described_and_has_options_that_the_section_accepts():
+    names = [spec.name for spec in data_sets()]
+    assert {"digits", "iris", "wine", "breast-cancer", "blobs", "swiss-roll", "openml"} <= set(
+        names
+    )
+    for spec in data_sets():
+        assert spec.summary
+        assert callable(spec.resolve())
+    assert "noise" in {option.name for option in data_options("moons")}
+    assert "noise" not in {option.name for option in data_options("iris")}
+
+
+@pytest.mark.ranks(1, 2)
+def test_openml_goes_through_scikit_learn(comm, monkeypatch):
+    import sklearn.datasets
+    from sklearn.utils import Bunch
+
+    def fetch(name, version, as_frame, parser):
+        assert (name, version, as_frame) == ("trees", 2, False)
+        return Bunch(
+            data=np.arange(6.0).reshape(3, 2), target=np.array(["b", "a", "b"], dtype=object)
+        )
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
+    dataset = load_data({"name": "openml:trees", "version": 2}, comm)
+    assert np.array_equal(whole(dataset), np.arange(6.0).reshape(3, 2))
+    assert dataset.gather_labels().tolist() == [1, 0, 1]
+    assert dataset.label_names == ("a", "b")
