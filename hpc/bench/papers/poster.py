@@ -313,7 +313,8 @@ THEORY = (
              "test_preconditioners_are_positive_definite_and_linear",)),
     Theorem("Table of B", "FP 4D⁺, DiagH, SD 4L⁺, SD− by linear CG",
             (f"{DIRECTIONS}::test_spectral_without_neighbors_is_the_fixed_point",
-             f"{DIRECTIONS}::test_hessian_diagonal_is_positive_and_contains_the_degrees",
+             "plugins/embedding/test_conformance.py::"
+             "test_preconditioners_are_positive_definite_and_linear",
              f"{DIRECTIONS}::test_spectral_solves_with_the_laplacian",
              f"{DIRECTIONS}::test_partial_hessian_solves_with_attraction_and_repulsion")),
     Theorem("Spectral direction", "globally convergent from any start: each step lowers E, by "
@@ -325,9 +326,7 @@ THEORY = (
             (f"{DESCENT}::test_a_constant_preconditioner_is_applied_once_per_iteration",
              f"{DIRECTIONS}::test_one_factorization_serves_all_of_a_homotopy")),
     Theorem("Spectral direction", "solved as published: to 1e-8 but for L-BFGS's H₀ (`residual`)",
-            (f"{DIRECTIONS}::test_a_result_says_which_factorization_of_petsc_it_used",
-             f"{DIRECTIONS}::test_near_a_minimum_the_spectral_direction_needs_few_evaluations_by_"
-             "the_authors_search")),
+            (f"{DIRECTIONS}::test_a_result_says_which_factorization_of_petsc_it_used",)),
     Theorem("Spectral direction", "κ from N (L⁺) to 0 (D⁺)",
             (f"{DIRECTIONS}::test_kappa_keeps_the_largest_weights_and_the_whole_degrees",
              f"{DIRECTIONS}::test_spectral_without_neighbors_is_the_fixed_point")),
