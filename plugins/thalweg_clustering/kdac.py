@@ -265,17 +265,20 @@ class KDACObjective(PairSum, Alternation):
 
     # -- what is reported ------------------------------------------------------------------
 
-    def outcome(self, x: Array) -> dict[str, Any]:
+    def outcome(self, x: Array, by_rows: bool = False) -> dict[str, Any]:
         """Labels (of this rank's rows), W, U and all measures at W.  Collective.
 
+        Labels are those of k-means on the rows of U or, ``by_rows``, of the data in the subspace.
         U and D are computed again at W, so that the outcome depends on W alone.
         """
         w = self.matrix(x)
+        if by_rows:
+            return self._outcome_at(w, by_rows)
         if self._outcome is None or not np.array_equal(self._outcome["components"], w):
             self._outcome = self._outcome_at(w)
         return self._outcome
 
-    def _outcome_at(self, w: np.ndarray) -> dict[str, Any]:
+    def _outcome_at(self, w: np.ndarray, by_rows: bool = False) -> dict[str, Any]:
         held, scales = self.weights, self.kernel.scales
         blocks, subspace = self.blocks_at(w, None)
         self._use(blocks)
@@ -286,7 +289,7 @@ class KDACObjective(PairSum, Alternation):
         spectrum = agreed(self.comm, np.linalg.eigvalsh(matrix))
         q = self.layout.columns
         gap = float(spectrum[q] - spectrum[q - 1])
-        places = self._places(subspace, blocks["degrees"])
+        places = self.kernel.points @ w if by_rows else self._places(subspace, blocks["degrees"])
         clusters = kmeans(self.rows, places, self.clusters, self.seed)
         counts = np.bincount(clusters.labels, minlength=self.clusters).astype(float)
         sizes = np.asarray(sum_over_ranks(self.comm, counts)).astype(int)
