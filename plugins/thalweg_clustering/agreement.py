@@ -30,10 +30,15 @@ def normalized_mutual_information(
     rows, columns = table.sum(axis=1), table.sum(axis=0)
     if len(rows) == 1 or len(columns) == 1:
         return 1.0 if len(rows) == len(columns) else 0.0
-    filled = table > 0
-    shared = (table[filled] * np.log(table[filled] / np.outer(rows, columns)[filled])).sum()
     entropies = (rows * np.log(rows)).sum() * (columns * np.log(columns)).sum()
-    return float(min(1.0, max(0.0, shared / np.sqrt(entropies))))
+    return float(min(1.0, max(0.0, mutual_information(table) / np.sqrt(entropies))))
+
+
+def mutual_information(table: np.ndarray) -> float:
+    """Of two labelings, from the share of rows that each pair of their clusters has in common."""
+    filled = table > 0
+    single = np.outer(table.sum(axis=1), table.sum(axis=0))
+    return float((table[filled] * np.log(table[filled] / single[filled])).sum())
 
 
 def compare_labelings(

@@ -17,6 +17,7 @@ from scipy.special import bdtr, chdtrc
 from scipy.stats import normaltest
 
 from thalweg.parallel import MPI, Array, Layout
+from thalweg_clustering.agreement import mutual_information
 from thalweg_clustering.kernels import squared_distances
 from thalweg_clustering.kmeans import kmeans
 
@@ -79,8 +80,9 @@ def find_view(
             break
     if not candidates:
         return None
-    single = [c for c in candidates if not _is_product(rest @ c[0], c[1], candidates)]
-    directions, labels = max(single or candidates, key=lambda c: _information(c[1], c[1])[0])
+    candidates.sort(key=lambda c: -_information(c[1], c[1])[0])
+    single = (c for c in candidates if not _is_product(rest @ c[0], c[1], candidates))
+    directions, labels = next(single, candidates[0])
     q = columns or directions.shape[1]
     further = np.linalg.eigh(np.cov(values.T))[1]  # those along which rows vary least first
     w = np.linalg.qr(np.concatenate([directions, further], axis=1)[:, :q])[0]
@@ -92,11 +94,16 @@ def find_view(
 
 def _information(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
     """Mutual information of two labelings, and the probability of so much by chance."""
-    from sklearn.metrics import mutual_info_score
-
-    information = float(mutual_info_score(a, b))
-    degrees = int(a.max()) * int(b.max())
+    sizes = int(a.max()) + 1, int(b.max()) + 1
+    table = np.bincount(a * sizes[1] + b, minlength=sizes[0] * sizes[1]).reshape(sizes)
+    information = mutual_information(table / len(a))
+    degrees = (sizes[0] - 1) * (sizes[1] - 1)
     return information, float(chdtrc(degrees, 2.0 * len(a) * information))
+
+
+def _is_same(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two labelings differ in hardly a row."""
+    return a.max() == b.max() and _information(a, b)[0] > 0.97 * _information(a, a)[0]
 
 
 def _is_product(
@@ -104,16 +111,24 @@ def _is_product(
 ) -> bool:
     """Whether the clusters are two independent labelings, and their places a sum, of two views."""
 
-    def rest(*labelings: np.ndarray) -> float:
+    def rest(*labelings: np.ndarray) -> np.ndarray:
         groups = np.concatenate([np.eye(own.max() + 1)[own] for own in labelings], axis=1)
-        return float(((rows - groups @ np.linalg.lstsq(groups, rows, rcond=None)[0]) ** 2).sum())
+        return rows - groups @ np.linalg.lstsq(groups, rows, rcond=None)[0]
 
-    others = [other for _, other in candidates if other.max() < labels.max()]
-    coarser = [o for o in others if _information(labels, o)[0] > 0.8 * _information(o, o)[0]]
-    return any(
-        _information(a, b)[1] > 0.01 and rest(a, b) < 1.2 * rest(labels)
-        for a, b in combinations(coarser, 2)
-    )
+    for _, coarser in candidates:
+        if (
+            coarser.max() < labels.max()
+            and _information(labels, coarser)[0] > 0.4 * _information(coarser, coarser)[0]
+        ):
+            other = _clusters(rest(coarser))
+            unexplained = float((rest(coarser, other) ** 2).sum())
+            if (
+                other.max() > 0
+                and _information(coarser, other)[1] > 1e-4
+                and unexplained < 1.2 * float((rest(labels) ** 2).sum())
+            ):
+                return True
+    return False
 
 
 def _candidates(
@@ -127,13 +142,19 @@ def _candidates(
     few = min(len(first) // 8, PRINCIPAL, int((lengths > 1e-3 * lengths[0]).sum()))
     white = axes[:few].T / lengths[:few] * np.sqrt(len(first))
     own, others = (first - mean) @ white, (second - mean) @ white
-    for span in _spans(own, _independent(own, stream)):
-        labels = _clusters(own @ span)
-        for _ in range(4 if labels.max() > 0 else 0):
-            span, before = _discriminants(own, labels), labels
-            labels = _clusters(own @ span)
-            if labels.max() == 0 or np.array_equal(labels, before):
-                break
+    directions = np.concatenate([_single_features(own, first - mean), _independent(own, stream)])
+    done = list[np.ndarray]()
+    for span in _spans(own, directions):
+        span, labels = _refined(own, span, _clusters(own @ span))
+        if any(_is_same(labels, other) for other in done):
+            continue
+        done.append(labels)
+        if labels.max() > 0:
+            further = _unequal_directions(own, labels, span)[:, : DIMENSIONS - span.shape[1]]
+            wider = np.linalg.qr(np.concatenate([span, further], axis=1))[0]
+            wider, finer = _refined(own, wider, _clusters(own @ wider))
+            if finer.max() > labels.max():
+                span, labels = wider, finer
         if labels.max() == 0:
             continue
         parts = own @ span, others @ span
@@ -141,6 +162,15 @@ def _candidates(
         here, there = (squared_distances(part, centers).argmin(axis=1) for part in parts)
         if _chance(parts[0], here, parts[1], there).max() <= SEPARATED:
             yield white @ span, np.concatenate([here, there])
+
+
+def _single_features(rows: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """Directions along features, those least normal if there are many, as rows."""
+    chance = normaltest(features)[1]
+    chosen = features[:, np.argsort(chance, kind="stable")[:PRINCIPAL]]
+    directions = chosen.T @ rows
+    lengths = np.linalg.norm(directions, axis=1)
+    return directions[lengths > 0] / lengths[lengths > 0, None]
 
 
 def _independent(rows: np.ndarray, stream: np.random.Generator) -> np.ndarray:
@@ -213,6 +243,37 @@ def _discriminants(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(vectors[:, ::-1][:, :count])
 
 
+def _refined(
+    rows: np.ndarray, span: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The directions in which clusters differ most, and the clusters that they show, in turn."""
+    for _ in range(4 if labels.max() > 0 else 0):
+        span, before = _discriminants(rows, labels), labels
+        labels = _clusters(rows @ span)
+        if labels.max() == 0 or np.array_equal(labels, before):
+            break
+    return span, labels
+
+
+def _unequal_directions(rows: np.ndarray, labels: np.ndarray, span: np.ndarray) -> np.ndarray:
+    """Directions beside the span in which variances of clusters differ, as columns.
+
+    A cluster that is several has more variance along the line between these than others have.
+    Sliced average variance estimation (Cook and Weisberg, 1991), with clusters as slices.
+    """
+    beside = np.linalg.svd(span)[0][:, span.shape[1] :]
+    parts = [rows[labels == c] @ beside for c in range(int(labels.max()) + 1)]
+    shares = [len(part) / len(rows) for part in parts]
+    spreads = [_covariance(part, part.mean(axis=0)) for part in parts]
+    mean = sum(share * own for share, own in zip(shares, spreads, strict=True))
+    # In units of the mean spread, the identity is what clusters of equal spread have.
+    values, vectors = np.linalg.eigh(mean)
+    unit = vectors / np.sqrt(values)
+    excess = [unit.T @ own @ unit - np.eye(len(unit)) for own in spreads]
+    unequal = sum(share * own @ own for share, own in zip(shares, excess, strict=True))
+    return beside @ unit @ np.linalg.eigh(unequal)[1][:, ::-1]
+
+
 def _covariance(rows: np.ndarray, centers: np.ndarray) -> np.ndarray:
     """Covariance of rows about their centers, regular where all lie at these."""
     within = np.atleast_2d(np.cov((rows - centers).T))
@@ -269,7 +330,8 @@ def chance_without_valley(rows: np.ndarray, labels: np.ndarray) -> float:
 
 def _no_valley(pair: list[np.ndarray], seen: np.ndarray) -> float:
     """Probability of so few of ``seen`` in the emptiest window between two clusters on a line."""
-    low, high = float(np.median(pair[0])), float(np.median(pair[1]))
+    ends = [np.sort(part)[[(len(part) - 1) // 2, len(part) // 2]].mean() for part in pair]
+    low, high = float(ends[0]), float(ends[1])
     values, width = np.sort(np.concatenate(pair)), (high - low) / 5
     if not width > 0:
         return 1.0

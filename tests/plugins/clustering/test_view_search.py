@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
 
 from thalweg import Dataset
 from thalweg_clustering import KDAC
@@ -32,6 +33,33 @@ def test_defaults_find_every_view_among_noise_in_any_scales_and_no_further_one(c
     assert min(best) > 0.9
     assert "not separated" in model.stop_reason_ or "repeat" in model.stop_reason_
     np.testing.assert_array_equal(model.predict(data), model.labels_)
+
+
+@pytest.mark.parametrize(("seed", "rotated"), [(0, False), (3, True)])
+def test_a_view_is_found_with_all_its_clusters_in_few_rows_of_many_columns(seed, rotated):
+    stream = np.random.default_rng(seed)
+    centers = 6.0 * np.array([[0, 0, 0], [1, 0, 0.3], [0.2, 1, 0], [0.3, 0.2, 1.1]])
+    views = stream.integers(0, 4, (3, 400))
+    parts = [centers[view] + stream.standard_normal((400, 3)) for view in views]
+    points = np.concatenate([*parts, 2.0 * stream.standard_normal((400, 8))], axis=1)
+    if rotated:
+        points = points @ np.linalg.qr(stream.standard_normal((17, 17)))[0]
+    found = find_view(points, [views[0]])
+    assert found.clusters == 4
+    places = (points / found.scale) @ found.components
+    places = np.linalg.svd(places - places.mean(axis=0), full_matrices=False)[0]
+    labels = KMeans(4, n_init=5, random_state=0).fit_predict(places)
+    assert max(nmi(labels, view) for view in views[1:]) > 0.9
+
+
+def test_a_small_cluster_is_found_beside_a_large_one():
+    stream = np.random.default_rng(2)
+    given, small = stream.integers(0, 2, 600), (stream.random(600) < 0.2).astype(int)
+    points = stream.standard_normal((600, 6)) + np.outer(given, 7.0 * np.eye(6)[0])
+    points += np.outer(small, 6.0 * np.eye(6)[1])
+    model = KDAC(random_state=0).fit(points, given)
+    assert nmi(model.labels_, small) > 0.9
+    np.testing.assert_array_equal(model.predict(points), model.labels_)
 
 
 def test_nothing_is_found_where_rows_have_no_structure_but_that_given():
