@@ -5,6 +5,10 @@ Newton's pace where the curvature is positive and away from the saddle where it
 is negative (Dauphin et al., 2014; Arjovsky, 2015).  The damping follows the
 ratio of the actual to the predicted decrease; a step that raises the objective
 is never taken.
+
+Of Hessian and Gauss-Newton products it takes those that gained more at their last step, by relative
+decrease a product.  The gain of a kind is taken to grow while it rests, so that it is tried again;
+MATHEMATICS.md says why kinds alternate.
 """
 
 from collections.abc import Mapping
@@ -13,7 +17,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from thalweg.engines.hessian import HessianProduct
+from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
 from thalweg.errors import InputError
 from thalweg.interfaces import Capability, Objective, Preconditioner, Solver, SolverState
 from thalweg.parallel import Array
@@ -34,14 +38,42 @@ from thalweg_saddlefree.curvature import (
 )
 from thalweg_saddlefree.curvature.basis import lowest_curvature
 from thalweg_saddlefree.curvature.operator import check_symmetry
-from thalweg_saddlefree.curvature_choice import (
-    CURVATURES,
-    GAUSS_NEWTON,
-    gains_after,
-    in_order_of_gain,
-    kinds_for,
-)
 from thalweg_saddlefree.step_search import StepSearch, Trials
+
+HESSIAN, GAUSS_NEWTON = "hessian", "gauss-newton"
+
+#: Names of the choices.
+CURVATURES = ("auto", HESSIAN, GAUSS_NEWTON)
+
+#: Growth of the gain of a kind for every step that another one takes; chosen by hand.
+GROWTH = 1.2
+
+
+def kinds_for(objective: Objective, choice: str) -> tuple[str, ...]:
+    """Kinds that a solver may use on an objective, the first to be tried first."""
+    has_both = isinstance(objective, GaussNewtonProduct)
+    if choice == GAUSS_NEWTON and not has_both:
+        raise InputError(
+            f"{type(objective).__name__} has no Gauss-Newton product; set curvature to 'hessian'"
+        )
+    if choice == "auto":
+        return (GAUSS_NEWTON, HESSIAN) if has_both else (HESSIAN,)
+    return (choice,)
+
+
+def in_order_of_gain(kinds: tuple[str, ...], gains: Mapping[str, float]) -> list[str]:
+    """Kinds never tried first, then by their last gains."""
+    return sorted(kinds, key=lambda kind: -gains.get(kind, float("inf")))
+
+
+def gains_after(
+    gains: Mapping[str, float], kind: str, before: float, after: float, products: int
+) -> dict[str, float]:
+    """Gains once a step of one kind led from one value to another with so many products."""
+    scale = max(abs(before), abs(after), 1e-300)
+    rested = {other: GROWTH * gain for other, gain in gains.items()}
+    return {**rested, kind: (before - after) / scale / max(1, products)}
+
 
 #: The methods of applying |H|, by the name that users write.
 METHODS: dict[str, type[AbsoluteSolver]] = {"lanczos": LanczosAbsolute, "ode": OdeAbsolute}

@@ -22,6 +22,7 @@ from thalweg.testing.derivatives import (
     check_gradient,
     check_hessian_diagonal,
     check_hessian_product,
+    check_ranks,
 )
 from thalweg.testing.parts import (
     check_preconditioner,
@@ -30,7 +31,6 @@ from thalweg.testing.parts import (
     check_solver,
 )
 from thalweg.testing.probes import applied, check_symmetric, random_direction
-from thalweg.testing.ranks import check_ranks
 from thalweg.testing.reference import SpringProblem
 
 __all__ = [

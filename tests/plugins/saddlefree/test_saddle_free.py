@@ -18,10 +18,9 @@ from thalweg_embedding.objectives import symmetric_sne
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 from thalweg_saddlefree import functions
 from thalweg_saddlefree.curvature import Slices
-from thalweg_saddlefree.curvature_choice import gains_after, in_order_of_gain
 from thalweg_saddlefree.hessian_free import HessianFree
 from thalweg_saddlefree.networks.build import build_autoencoder, build_deep_linear, build_mlp
-from thalweg_saddlefree.saddle_free import SaddleFree
+from thalweg_saddlefree.saddle_free import SaddleFree, gains_after, in_order_of_gain
 from thalweg_saddlefree.truncated_cg import truncated_cg
 
 ESCAPES = {
