@@ -124,7 +124,8 @@ def find_alternatives(
         The rows; its labels do not count.
     labelings
         Labelings given, each of this rank's or of all rows; none begins with the
-        unsupervised task.
+        unsupervised task.  After the first labeling of a task that reproduces them, or of the
+        unsupervised one, come alternatives to those found.
     n_alternatives, solver, max_overlap, n_init
         As of :class:`~thalweg_clustering.KDAC`.
     starts
@@ -135,19 +136,21 @@ def find_alternatives(
         See :func:`~thalweg_clustering.build.build_kdac`.
     """
     comm, seed = dataset.comm, options.get("seed", 0)
-    known = list(labelings)
+    known, task = list(labelings), options.pop("task", "alternative")
+    task = task if known else "unsupervised"
     alternatives: list[Alternative] = []
     while len(alternatives) < n_alternatives:
         start = starts[len(alternatives)] if len(alternatives) < len(starts) else None
-        chosen = options if known else {**options, "task": "unsupervised"}
-        objective = build_kdac(dataset, comm, **chosen, labelings=known, start=start)
+        objective = build_kdac(dataset, comm, **options, task=task, labelings=known, start=start)
         alternative = solved(objective, solver, seed, n_init, **(stop or {}))
         objection = alternative.objection(max_overlap)
         # A width that is given is the user's word for what counts as near.
         if objection and (n_alternatives > 1 or options.get("sigma") is None):
             return Alternatives(tuple(alternatives), alternative, objection)
         alternatives.append(alternative)
-        known.append(alternative.labels)
+        # The first one of another task has what its labels told.
+        known = [*(known if task == "alternative" else ()), alternative.labels]
+        task = "alternative"
     return Alternatives(
         tuple(alternatives), None, f"as many as n_alternatives allows: {n_alternatives}"
     )

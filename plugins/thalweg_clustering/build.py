@@ -28,7 +28,7 @@ from thalweg_clustering.prepared_data import (
     median_distance,
 )
 from thalweg_clustering.projected_kernel import ProjectedKernel
-from thalweg_clustering.settings import Settings
+from thalweg_clustering.settings import Settings, linked_rows
 from thalweg_clustering.tuning import tune
 from thalweg_clustering.view_search import VIEW_ROWS, find_view
 
@@ -101,9 +101,7 @@ def build_kdac(
         chosen, start = view
         settings, preparation = _settings(dataset, chosen, labelings, pairs, function)
     if chosen.truth is not None:
-        from thalweg.workbench.readers import read_labels
-
-        true_labels = read_labels(chosen.truth, comm)
+        true_labels = _read_labels(dataset, chosen.truth)
     if true_labels is not None:
         true_labels = given_labels(layout, true_labels, "the true labels (option 'truth')")
     sigma, q = _width_and_dimension(settings, chosen)
@@ -138,7 +136,7 @@ def _settings(
     layout, comm, task = dataset.layout, dataset.comm, chosen.task
     if task not in TASKS:
         raise InputError(f"the task must be one of {', '.join(TASKS)}, not {task!r}")
-    known = _labelings(dataset, labelings, chosen.other_labels, task, comm)
+    known = _labelings(dataset, labelings, chosen.other_labels, task)
     if chosen.links is not None:
         file = Path(chosen.links).expanduser()
 
@@ -149,6 +147,12 @@ def _settings(
                 raise InputError(f"the links cannot be read from '{file}': {error}") from error
 
         pairs = np.asarray(on_root(comm, read))
+        if dataset.chosen is not None and len(pairs):  # they name rows of the source
+            numbers = np.where(dataset.chosen, np.cumsum(dataset.chosen) - 1, -1)
+            ends = numbers[linked_rows(pairs, len(numbers))]
+            pairs = np.column_stack([ends, pairs[:, 2]])[(ends >= 0).all(axis=1)]
+            if not len(pairs):
+                raise InputError("no link has both its rows among those that [data] chooses")
     if task == "semi-supervised" and not known and pairs is None:
         raise InputError("a semi-supervised task needs labels of some rows, or links")
     weights = {"alternative": -chosen.lambda_, "semi-supervised": chosen.label_weight}
@@ -211,6 +215,12 @@ def _width_and_dimension(settings: Settings, chosen: KDACOptions) -> tuple[float
     if not (sigma > 0 and np.isfinite(sigma)):
         raise InputError(f"sigma must be greater than 0, not {sigma!r}")
     if chosen.tuning in ("score", "cq"):
+        weighted = chosen.task == "alternative" and chosen.lambda_ != KDACOptions.lambda_
+        if chosen.sigma is not None or weighted:
+            raise InputError(
+                f"tuning = '{chosen.tuning}' chooses sigma and lambda itself: leave them out, or "
+                "give tuning = 'none'"
+            )
         best = tune(settings, chosen.components, chosen.tuning)
         sigma, q = best.sigma, best.components
         if chosen.task == "alternative":
@@ -265,11 +275,7 @@ def _kernel(
 
 
 def _labelings(
-    dataset: Dataset,
-    labelings: Sequence[np.ndarray] | None,
-    files: Sequence[str] | None,
-    task: str,
-    comm: MPI.Comm,
+    dataset: Dataset, labelings: Sequence[np.ndarray] | None, files: Sequence[str] | None, task: str
 ) -> list[np.ndarray]:
     layout = dataset.layout
     if task == "unsupervised":
@@ -278,14 +284,20 @@ def _labelings(
     if labelings is None:
         own = dataset.partial_labels() if partly else dataset.labels
         labelings = [own] if own is not None else []
-    from thalweg.workbench.readers import read_labels
-
-    read = [read_labels(file, comm, unknown=partly) for file in files or ()]
+    read = [_read_labels(dataset, file, partly) for file in files or ()]
     what = {"alternative": "the clustering given ([data] labels)"}.get(task, "the labels")
     known = [given_labels(layout, labels, what, partly) for labels in [*labelings, *read]]
     if task == "alternative" and not known:
         raise InputError(f"{what} is needed: give the labels of an existing clustering")
     return known
+
+
+def _read_labels(dataset: Dataset, file: str, unknown: bool = False) -> np.ndarray:
+    """Labels of a file of the data set's rows, or of all those that it was chosen from."""
+    from thalweg.workbench.readers import read_labels
+
+    labels, chosen = read_labels(file, dataset.comm, unknown=unknown), dataset.chosen
+    return labels if chosen is None or len(labels) != len(chosen) else labels[chosen]
 
 
 def _prepare(

@@ -54,7 +54,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     n_alternatives
         Maximum number of alternatives, one after another, each unlike all before; the
         search ends before at one that repeats a labeling, or whose clusters have no valley
-        between them.
+        between them.  Of another task the first one fulfills it, and the next are alternatives.
     task
         ``"alternative"``; ``"unsupervised"`` (without y), ``"supervised"``,
         ``"semi-supervised"`` (rows whose label is -1, "" or None are unknown).
@@ -113,8 +113,8 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     objective_
         Cost: minus the maximized objective.
     novelty_
-        Normalized mutual information of ``labels_`` and the clustering given: 0 is best;
-        the largest of several.
+        Normalized mutual information of ``labels_`` and the clustering given, of samples whose
+        label is known: 0 is best for an alternative; the largest of several.
     quality_
         HSIC(XW, U), the spectral clustering objective: at most k.
     degenerate_

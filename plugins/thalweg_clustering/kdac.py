@@ -295,9 +295,11 @@ class KDACObjective(PairSum, Alternation):
         sizes = np.asarray(sum_over_ranks(self.comm, counts)).astype(int)
         reason = self._degenerate_because(blocks["degrees"][:, 0], sizes)
         overlaps = [
-            normalized_mutual_information(clusters.labels, labels, self.comm)
+            normalized_mutual_information(
+                clusters.labels[labels >= 0], labels[labels >= 0], self.comm
+            )
             for labels in self.labelings
-            if min_over_ranks(self.comm, labels.min(initial=0)) >= 0
+            if max_over_ranks(self.comm, labels.max(initial=-1)) >= 0  # a sample may know none
         ]
         left = self.kernel.sigma**2 * gap
         holds = bool(left >= bound) if bound == bound else None

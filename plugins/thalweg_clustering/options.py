@@ -106,7 +106,8 @@ class KDACOptions:
     links: Annotated[
         str | None,
         Help(
-            "file of lines 'row, row, weight': pairs that should be alike (1) or unlike (-1)",
+            "file of lines 'row, row, weight': pairs that should be alike (1) or unlike (-1), by "
+            "numbers before [data] chooses rows",
             is_file=True,
         ),
     ] = None

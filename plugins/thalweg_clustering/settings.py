@@ -75,11 +75,7 @@ class Settings:
         pairs, layout = self.pairs, self.layout
         if pairs is None or not len(pairs):
             return None
-        if pairs.ndim != 2 or pairs.shape[1] != 3 or not np.isfinite(pairs).all():
-            raise InputError("links must be lines of three numbers: row, row, weight")
-        rows = pairs[:, :2].astype(int)
-        if rows.min() < 0 or rows.max() >= layout.rows or (rows != pairs[:, :2]).any():
-            raise InputError(f"links must name rows from 0 to {layout.rows - 1}")
+        rows = linked_rows(pairs, layout.rows)
         named = np.unique(rows)
         ends, places = layout.gather_some(self.points, named), np.searchsorted(named, rows)
         # As large together as the rows of U, whatever their number.  The weight of an alternative
@@ -87,3 +83,13 @@ class Settings:
         weight = 1.0 if self.common["task"] == "alternative" else self.weight
         weights = weight * pairs[:, 2] * self.clusters / len(pairs)
         return LinkSum(self.function, sigma, ends[places[:, 0]], ends[places[:, 1]], weights)
+
+
+def linked_rows(pairs: np.ndarray, count: int) -> np.ndarray:
+    """Numbers of the rows that links name, of so many, shape ``(m, 2)``; refused others."""
+    if pairs.ndim != 2 or pairs.shape[1] != 3 or not np.isfinite(pairs).all():
+        raise InputError("links must be lines of three numbers: row, row, weight")
+    rows = pairs[:, :2].astype(int)
+    if rows.min() < 0 or rows.max() >= count or (rows != pairs[:, :2]).any():
+        raise InputError(f"links must name rows from 0 to {count - 1}")
+    return rows

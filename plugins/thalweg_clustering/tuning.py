@@ -100,10 +100,12 @@ def _evaluated(sample: Settings, cell: Candidate) -> Candidate:
     tightness, balance = tightness_and_balance(
         outcome["embedding"], outcome["labels"], sample.clusters
     )
+    # Labels to reproduce are no fault.
+    novelty = measures["novelty"] if sample.common["task"] == "alternative" else 0.0
     sides = measures["condition_10"]
     ratio = sides["left"] / sides["right"] if sides["right"] > 0 else 0.0
     return replace(
-        cell, score=tightness * balance * (1.0 - measures["novelty"]), quality=measures["cq"],
+        cell, score=tightness * balance * (1.0 - novelty), quality=measures["cq"],
         condition=float(ratio), eigengap_components=measures["eigengap_components"],
     )  # fmt: skip
 

@@ -42,6 +42,8 @@ class Dataset(Identified):
     digest
         Digest of the rows before their scaling, the bits of which depend on the number of ranks;
         empty where the values are not scaled.
+    chosen
+        Which rows of the source these are, shape ``(rows of the source,)``; None for all.
     """
 
     values: np.ndarray
@@ -52,6 +54,7 @@ class Dataset(Identified):
     image_shape: tuple[int, ...] | None = None
     notes: tuple[str, ...] = ()
     digest: str = ""
+    chosen: np.ndarray | None = None
 
     @cached_property
     def digests(self) -> dict[str, str]:

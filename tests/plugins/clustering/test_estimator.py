@@ -1,5 +1,6 @@
 """KDAC as scikit-learn sees it, and several alternatives in turn."""
 
+import itertools
 import pickle
 
 import numba
@@ -14,6 +15,7 @@ from thalweg import Dataset, InputError
 from thalweg.errors import CheckpointError
 from thalweg.parallel import MPI
 from thalweg.result import Status
+from thalweg.workbench.readers import load_data
 from thalweg_clustering import (
     EXPECTED_FAILURES,
     KDAC,
@@ -341,3 +343,44 @@ def test_clustered_rows_keep_their_labels_where_u_has_fewer_columns_than_cluster
     model = KDAC(n_components=1, sigma=1.2, random_state=0, max_iter=30)
     model.fit(points, np.arange(60) % 20)
     np.testing.assert_array_equal(model.predict(points), model.labels_)
+
+
+@pytest.mark.parametrize("task", ["unsupervised", "supervised", "semi-supervised"])
+def test_after_the_first_labeling_of_a_task_come_alternatives_to_it(task):
+    known = np.where(np.arange(120) < 80, SHAPE, -1) if task == "semi-supervised" else SHAPE
+    model = KDAC(n_components=1, sigma=1.5, task=task, n_alternatives=3, random_state=0)
+    found = model.fit(designs(), known).alternatives_
+    assert len(found) > 1
+    for first, second in itertools.combinations(found, 2):
+        assert nmi(first.labels, second.labels) <= model.max_overlap
+    rows = slice(80 if task == "semi-supervised" else None)
+    if task != "unsupervised":
+        assert model.novelty_ == pytest.approx(nmi(model.labels_[rows], SHAPE[rows]))
+        assert model.novelty_ > 0.9
+
+
+def test_files_of_links_and_labels_are_of_the_rows_before_some_are_chosen(tmp_path):
+    np.save(tmp_path / "data.npy", designs())
+    np.savetxt(tmp_path / "links.csv", [[0, 1, 1.0], [7, 90, -1.0], [3, 90, 1.0]], delimiter=",")
+    np.savetxt(tmp_path / "labels.csv", SHAPE, fmt="%d")
+    links, labels = str(tmp_path / "links.csv"), str(tmp_path / "labels.csv")
+    section = {"path": str(tmp_path / "data.npy"), "rows": 60, "sample": True, "seed": 2}
+    data = load_data(section)
+    numbers = np.sort(np.random.default_rng(2).choice(120, 60, replace=False))
+    options = {"links": links, "other_labels": [labels], "truth": labels, "sigma": 1.5}
+    objective = build_kdac(data, data.comm, **options)
+    kept = [pair for pair in ([0, 1], [7, 90], [3, 90]) if np.isin(pair, numbers).all()]
+    rows = designs() - designs()[numbers].mean(axis=0)
+    np.testing.assert_allclose(objective.links.left, rows[[pair[0] for pair in kept]])
+    np.testing.assert_allclose(objective.links.right, rows[[pair[1] for pair in kept]])
+    np.testing.assert_array_equal(objective.truth, SHAPE[numbers])
+    np.testing.assert_array_equal(objective.labelings[0], SHAPE[numbers])
+    few = load_data({**section, "rows": 8})
+    with pytest.raises(InputError, match="no link has both its rows"):
+        build_kdac(few, few.comm, **options)
+
+
+@pytest.mark.parametrize("option", [{"sigma": 1.5}, {"lambda_": 7.0}])
+def test_what_tuning_chooses_cannot_be_given_too(option):
+    with pytest.raises(InputError, match="chooses sigma and lambda itself"):
+        KDAC(tuning="score", **option).fit(designs(), SHAPE)

@@ -111,7 +111,7 @@ def load_data(
 
     Examples
     --------
-    >>> from thalweg.data import load_data
+    >>> from thalweg.workbench.readers import load_data
     >>> load_data({"name": "digits", "rows": 100, "scale": "unit"}).values.shape
     (100, 64)
     """
@@ -194,7 +194,8 @@ def _from_file(section: Mapping[str, Any], comm: MPI.Comm, folder: Path | str | 
         values = values[:, column_numbers(options["columns"], (), source.columns, what)]
         layout, shape = layout.with_columns(values.shape[1]), None
     labels, names = _labels(full, layout, options, path, chosen)
-    dataset = Dataset(values, layout, labels, path.name, names, shape, source.notes)
+    mask = _mask(source.rows, rows, chosen)
+    dataset = Dataset(values, layout, labels, path.name, names, shape, source.notes, "", mask)
     return _prepared(dataset, options, chosen)
 
 
@@ -254,6 +255,14 @@ def _choose_rows(
     return rows, np.sort(drawn)
 
 
+def _mask(available: int, rows: int, chosen: np.ndarray | None) -> np.ndarray | None:
+    """Which of the available rows are taken: the chosen ones or the first; None for all."""
+    if rows == available:
+        return None
+    numbers = np.arange(rows) if chosen is None else chosen
+    return np.isin(np.arange(available), numbers, assume_unique=True)
+
+
 # -- named data sets -------------------------------------------------------------------------
 
 
@@ -293,7 +302,9 @@ def _take_rows(
     if labels is not None:
         labels, names = _keep_labels(labels, names, numbers)
         labels = layout.local(labels).copy()
-    return replace(dataset, values=values, layout=layout, labels=labels, label_names=names), chosen
+    mask = _mask(before.rows, rows, chosen)
+    dataset = replace(dataset, values=values, layout=layout, chosen=mask)
+    return replace(dataset, labels=labels, label_names=names), chosen
 
 
 # -- both ------------------------------------------------------------------------------------
