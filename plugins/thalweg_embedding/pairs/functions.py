@@ -162,6 +162,11 @@ def _check_derivatives(function: Callable[..., Any], name: str) -> None:
             )
 
 
+#: 1/11! to 1/0!, and the odd numbers below 21: of the series of exp and artanh.
+INVERSE_FACTORIALS = tuple(1.0 / math.factorial(n) for n in range(11, -1, -1))
+ODD = tuple(float(n) for n in range(19, 0, -2))
+
+
 @register_jitable
 def exp_minus(d: float) -> float:
     """exp(-d) to the last bit or two, in a form that the compiler turns into vector code.
@@ -173,18 +178,8 @@ def exp_minus(d: float) -> float:
     k = math.floor(0.5 - d * 1.4426950408889634)
     r = (-d - k * 0.6931471803691238) - k * 1.9082149292705877e-10  # log 2 in two parts
     p = 1.0 / 479001600.0
-    p = p * r + 1.0 / 39916800.0
-    p = p * r + 1.0 / 3628800.0
-    p = p * r + 1.0 / 362880.0
-    p = p * r + 1.0 / 40320.0
-    p = p * r + 1.0 / 5040.0
-    p = p * r + 1.0 / 720.0
-    p = p * r + 1.0 / 120.0
-    p = p * r + 1.0 / 24.0
-    p = p * r + 1.0 / 6.0
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
+    for coefficient in INVERSE_FACTORIALS:
+        p = p * r + coefficient
     power: Any = np.int64((np.int64(k) + 1023) << 52).view(np.float64)
     return p * power
 
@@ -207,25 +202,24 @@ def log_one_plus(d: float) -> float:
     s = f / (2.0 + f)
     z = s * s
     p = 1.0 / 21.0
-    p = p * z + 1.0 / 19.0
-    p = p * z + 1.0 / 17.0
-    p = p * z + 1.0 / 15.0
-    p = p * z + 1.0 / 13.0
-    p = p * z + 1.0 / 11.0
-    p = p * z + 1.0 / 9.0
-    p = p * z + 1.0 / 7.0
-    p = p * z + 1.0 / 5.0
-    p = p * z + 1.0 / 3.0
-    p = p * z + 1.0
+    for odd in ODD:
+        p = p * z + 1.0 / odd
     return k * 0.6931471805599453 + 2.0 * s * p + (d - (y - 1.0)) / y
+
+
+#: Moshier's polynomial for log(1 + t) / t^3, |t| < 0.42, less its first coefficient.
+CEPHES = tuple(
+    np.float32(c)
+    for c in (
+        -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
+        2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
+    )
+)  # fmt: skip
 
 
 @inlined
 def log_one_plus_single(d: Any) -> Any:
-    """log(1 + d) for d >= 0 in single precision, to 2e-7 of 1 + d, as vector code.
-
-    The polynomial for log(1 + t) / t^3, |t| < 0.42, is that of Moshier's Cephes library.
-    """
+    """log(1 + d) for d >= 0 in single precision, to 2e-7 of 1 + d, as vector code (Cephes)."""
     y = np.float32(np.float32(1.0) + d)
     bits = y.view(np.int32)
     # 1 + d = 2^k m with m from sqrt(1/2) to sqrt(2).
@@ -233,14 +227,8 @@ def log_one_plus_single(d: Any) -> Any:
     m: Any = np.int32(bits - (k << np.int32(23))).view(np.float32)
     t = m - np.float32(1.0)
     p = np.float32(7.0376836292e-2)
-    p = p * t + np.float32(-1.1514610310e-1)
-    p = p * t + np.float32(1.1676998740e-1)
-    p = p * t + np.float32(-1.2420140846e-1)
-    p = p * t + np.float32(1.4249322787e-1)
-    p = p * t + np.float32(-1.6668057665e-1)
-    p = p * t + np.float32(2.0000714765e-1)
-    p = p * t + np.float32(-2.4999993993e-1)
-    p = p * t + np.float32(3.3333331174e-1)
+    for coefficient in CEPHES:
+        p = p * t + coefficient
     return np.float32(k) * np.float32(0.693147181) + (t + t * t * (t * p - np.float32(0.5)))
 
 
