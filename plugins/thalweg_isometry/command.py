@@ -42,6 +42,8 @@ def main(argv: list[str]) -> int:
         choices=("distance", "inner-product", "cosine", "neighbors"),
         help="what compressed rows change (distance), or where the nearest neighbors are then",
     )
+    what = "of products that bound pairs of compressed rows: float32, tf32, bfloat16 (float64)"
+    parser.add_argument("--arithmetic", default="float64", metavar="NAME", help=what)
     parser.add_argument("--absolute", action="store_true", help="changes are not relative")
     what = f"certify maps of the same rank too: {', '.join(RIVALS)}"
     parser.add_argument("--against", default="", metavar="NAMES", help=what)
@@ -92,10 +94,10 @@ def main(argv: list[str]) -> int:
         if of_rows:
             return certify(
                 dataset, compressed, quantity=quantity, relative=relative,
-                n_neighbors=arguments.neighbors,
+                n_neighbors=arguments.neighbors, arithmetic=arguments.arithmetic,
             )  # fmt: skip
         with scan_progress(secants, 1.0) as progress:
-            return certify(secants, compressed, progress=progress)
+            return certify(secants, compressed, arithmetic=arguments.arithmetic, progress=progress)
 
     found = {"": certified(dataset.layout.local(vectors) if of_rows else vectors)}
     rank = min(vectors.shape[of_rows], dataset.layout.columns)

@@ -1,7 +1,8 @@
 """All pairs of rows before and after a compression: how much distances or products change.
 
 A pair is bounded by one product of its rows in either table.  What the bounds leave open, and what
-may be the worst pair, is measured from the rows themselves.
+may be the worst pair, is measured from the rows themselves.  The products may be those of coarser
+arithmetic, whose rounding the bounds contain.
 """
 
 import threading
@@ -23,6 +24,7 @@ from thalweg.engines.secants import (
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, raise_on_all_ranks, refuse_differing, rows_at, sum_large
 from thalweg_isometry import pair_kernels as kernels
+from thalweg_isometry.coarse_products import DOUBLE, Products
 
 #: Rows about whose median distances are computed; number of classes of bounds.
 SAMPLE, CLASSES = 384, 2 ** (63 - kernels.BELOW)
@@ -34,13 +36,13 @@ STEP = 2**22
 class Table:
     """This rank's rows before or after a compression, taken as exact.  Collective."""
 
-    def __init__(self, layout: Layout, rows: Any, quantity: str) -> None:
+    def __init__(self, layout: Layout, rows: Any, quantity: str, products: Products) -> None:
         with raise_on_all_ranks(layout.comm):
             self.rows = _checked(np.asarray(rows), layout.local_rows)
         refuse_differing(layout.comm, "the numbers of columns", self.rows.shape[1])
         types = layout.comm.allgather(self.rows.dtype.char)
         self.rows = self.rows.astype(np.result_type(*types), copy=False)
-        terms = self.rows.shape[1] + 8
+        terms, self.multiply = self.rows.shape[1] + 8, products[0]
         self.center, own = np.zeros(self.rows.shape[1]), 0.0
         if quantity == "cosine":
             self.rows, own = _unit_rows(self.rows), 2.1 * gamma(terms)
@@ -48,7 +50,7 @@ class Table:
             numbers = np.unique(np.linspace(0, layout.rows - 1, SAMPLE).astype(np.int64))
             self.center = np.median(layout.gather_some(self.rows, numbers).astype(float), axis=0)
         #: Errors of bounded pairs, relative to norms, and of measured ones, to their sums' terms.
-        self.errors = 2.1 * gamma(terms) + own, 1.05 * gamma(terms) + own
+        self.errors = 1.05 * (products[1](terms) + gamma(terms)) + own, 1.05 * gamma(terms) + own
         self.norms = np.empty(len(self.rows))
         for block in row_blocks(*self.rows.shape):
             factors = self.rows[block].astype(float) - self.center
@@ -57,7 +59,7 @@ class Table:
     def strip(self, rows: tuple[np.ndarray, ...], columns: tuple[np.ndarray, ...]) -> Any:
         """What kernels take as a table, of rows and columns and their norms."""
         values, others = rows[0].astype(float), columns[0].astype(float)
-        products = (values - self.center) @ (others - self.center).T
+        products = self.multiply(values - self.center, (others - self.center).T)
         return (products, rows[1], columns[1], values, others, *self.errors)
 
 
@@ -96,7 +98,8 @@ class PairChanges:
     an ``InputError`` if they are not finite, too large or small, or of different numbers.  The
     quantity is ``"distance"``, squared; ``"inner-product"``; or ``"cosine"``, 0 with a row of
     zeros.  Relative changes are divided by the absolute value before: one from 0 is infinite.
-    ``progress`` is called on every rank with the number of pairs that it has just done.
+    ``progress`` is called on every rank with the number of pairs that it has just done;
+    ``products`` bound the pairs.
 
     ``worst`` has bounds of the largest change; ``row_worst``, shape ``(n_local, 2)``, those of each
     of this rank's rows; ``classes``, shape ``(2, CLASSES)``, are numbers of pairs by the classes of
@@ -111,8 +114,9 @@ class PairChanges:
         quantity: str = "distance",
         is_relative: bool = True,
         progress: Callable[[int], None] | None = None,
+        products: Products = DOUBLE,
     ) -> None:
-        tables = [Table(layout, rows, quantity) for rows in (points, vectors)]
+        tables = [Table(layout, rows, quantity, products) for rows in (points, vectors)]
         self.worst, row_worst = WorstPair(), np.zeros((layout.rows, 2))
         self.classes, lock, done = np.zeros((2, CLASSES)), threading.Lock(), 0
 
@@ -165,7 +169,7 @@ def candidates(
     double precision; equal ones count.  Returns of each of this rank's rows the number, and which
     is the farthest.
     """
-    table, lock = Table(layout, vectors, "distance"), threading.Lock()
+    table, lock = Table(layout, vectors, "distance", DOUBLE), threading.Lock()
     squares, values = np.empty(neighbors.shape[::-1]), table.rows.astype(float)
     for column, own in zip(neighbors.T, squares, strict=True):
         kernels.square_distances(values, rows_at(layout, values, column), own)

@@ -8,10 +8,12 @@ import pytest
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI
+from thalweg.parallel import MPI, Layout
 from thalweg_isometry import certify
+from thalweg_isometry.coarse_products import products_in, scaled
 from thalweg_isometry.command import main
 from thalweg_isometry.map_ranks import extended, guessed_rank, sampled_ratios, truncated
+from thalweg_isometry.pair_changes import PairChanges
 from thalweg_isometry.rank_bounds import alon_bound, rank_lower_bound, weyl_bound
 
 ROWS = 211
@@ -91,6 +93,44 @@ def test_a_certificate_holds_the_changes_of_all_pairs(comm, kind, quantity, rela
     )
 
 
+def rounded(bits):
+    """Products whose factors are rounded to so many bits, and added in single precision."""
+
+    def multiply(a, b):
+        parts = (np.frexp(factor) for factor in (a, b))
+        near = (np.ldexp(np.rint(np.ldexp(part, bits)), more - bits) for part, more in parts)
+        return np.matmul(*(factor.astype(np.float32) for factor in near))
+
+    return scaled(multiply, 2.0**-bits, 2.0**-24)
+
+
+@pytest.mark.parametrize("quantity", QUANTITIES)
+@pytest.mark.parametrize("kind", ["plain", "far", "scaled"])
+@pytest.mark.parametrize("arithmetic", ["float32", "tf32", "bfloat16", 8, 11])
+def test_products_of_coarser_arithmetic_certify_too(arithmetic, kind, quantity):
+    if arithmetic in ("tf32", "bfloat16"):
+        pytest.importorskip("jax")
+    points, vectors, _ = rows_and_codes("far" if kind == "far" else "plain")
+    if kind == "scaled":  # beyond what single precision holds
+        points, vectors = points * 1e-60, vectors * 1e-60
+    truth = changes(points, vectors, quantity, True)
+    layout = Layout(MPI.COMM_SELF, *points.shape)
+    own = rounded(arithmetic) if isinstance(arithmetic, int) else products_in(arithmetic)
+    coarse = PairChanges(layout, points, vectors, quantity, products=own)
+    fine = certify(points, vectors, quantity=quantity)
+    assert (coarse.worst.change, coarse.worst.pair) == (fine.delta, fine.pair)
+    assert coarse.worst.least <= truth.max() <= coarse.worst.change
+    every = np.sort(truth[np.triu_indices(ROWS, 1)])
+    for share in (0.1, 0.5, 0.99):
+        low, high = coarse.quantile(share)
+        assert low <= every[int(np.ceil(share * len(every))) - 1] <= high
+    worst = truth.max(axis=1)
+    assert (coarse.row_worst[:, 0] <= worst).all()
+    assert (worst <= coarse.row_worst[:, 1]).all()
+    named = {} if isinstance(arithmetic, int) else {"arithmetic": arithmetic}
+    assert certify(points, vectors, quantity=quantity, **named).delta == fine.delta
+
+
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("kind", ["plain", "far", "duplicates", "bytes", "single"])
 def test_the_nearest_are_among_the_first_candidates(comm, kind):
@@ -139,6 +179,8 @@ def test_what_cannot_be_certified_is_refused():
     points, vectors, _ = rows_and_codes("plain")
     with pytest.raises(InputError, match="no quantity is named 'angle'"):
         certify(points, vectors, quantity="angle")
+    with pytest.raises(InputError, match="no arithmetic is named 'half'"):
+        certify(points, vectors, arithmetic="half")
     with pytest.raises(InputError, match="210 compressed rows for 211 rows"):
         certify(points, vectors[1:])
     with pytest.raises(InputError, match="not finite"):
