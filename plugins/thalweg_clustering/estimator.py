@@ -373,6 +373,8 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             raise InputError(
                 "KDAC requires y to be passed, but the target y is None: it is the clustering given"
             )
+        if np.ma.is_masked(y):
+            raise InputError("y has masked entries; fill these in or leave such rows out")
         try:
             y = np.asarray(y)
         except ValueError as error:

@@ -62,7 +62,7 @@ def spectrum(
         Weights that are not positive and ascending, or data or options that cannot be used.
     """
     if not isinstance(data, Dataset):
-        data = Dataset.from_array(np.asarray(data, dtype=float))
+        data = Dataset.from_array(np.asanyarray(data, dtype=float))
     values, freedoms = (
         Option(name, list, [], "", entries=float, above=0).check(
             np.asarray(of).tolist(), "spectrum"

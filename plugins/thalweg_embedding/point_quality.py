@@ -91,7 +91,7 @@ def faithfulness(
         Not one row of finite numbers for each point, or fewer than 3 points.
     """
     if not isinstance(data, Dataset):
-        data = Dataset.from_array(np.asarray(data, dtype=float))
+        data = Dataset.from_array(np.asanyarray(data, dtype=float))
     layout, places = data.layout, checked_map(data.layout, places)
     refuse_differing(layout.comm, "the arguments of faithfulness", neighbors, metric)
     if not isinstance(neighbors, int | np.integer) or not 1 <= neighbors < layout.rows:

@@ -19,6 +19,7 @@ from thalweg.parallel import (
     collective_call,
     max_over_ranks,
     on_root,
+    raise_on_all_ranks,
     refuse_differing,
     sum_over_ranks,
 )
@@ -87,13 +88,16 @@ def map_quality(
     1.0
     """
     if not isinstance(data, Dataset):
-        data = Dataset.from_array(np.asarray(data, dtype=float))
+        data = Dataset.from_array(np.asanyarray(data, dtype=float))
     layout, places = data.layout, checked_map(data.layout, places)
     arguments = labels is None, neighbors, sample, seed
     refuse_differing(layout.comm, "the arguments of map_quality", *arguments)
-    labels = data.gather_labels() if labels is None else np.asarray(labels)
-    if labels is not None and labels.shape != (layout.rows,):
-        raise InputError(f"labels must have shape ({layout.rows},), not {labels.shape}")
+    with raise_on_all_ranks(layout.comm):
+        if labels is not None:
+            labels = Dataset.from_array(np.zeros((layout.rows, 1)), labels).labels
+    if labels is None:
+        labels = data.gather_labels()
+    refuse_differing(layout.comm, "the labels", labels)
     for name, number, least in (
         ("neighbors", neighbors, 1),
         ("sample", sample, 1),

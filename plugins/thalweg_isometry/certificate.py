@@ -6,6 +6,7 @@ from decimal import ROUND_CEILING, Context
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg.engines.neighbors import nearest_neighbors
@@ -181,6 +182,8 @@ def certify(
         if decoder is not None:
             blocks = range(0, max(1, len(compressed)), DECODED)
             compressed = np.concatenate([decoder(compressed[k : k + DECODED]) for k in blocks])
+        if scipy.sparse.issparse(compressed):
+            raise InputError("the compressed rows are a sparse matrix; give their toarray()")
     if quantity == "neighbors":
         return _certified_neighbors(data, compressed, n_neighbors)
     with raise_on_all_ranks(layout.comm):

@@ -1,5 +1,6 @@
 """Base of the scikit-learn estimators of near-isometric linear embeddings."""
 
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -355,8 +356,11 @@ class LinearIsometry(  # type: ignore[misc]
             A confidence outside (0, 1), or fewer than two distinct points.
         """
         with raise_on_all_ranks(comm_of(X)):
-            if not 0.0 < confidence < 1.0:
-                raise InputError(f"the confidence must lie between 0 and 1, not {confidence!r}")
+            if not (isinstance(confidence, Real) and 0.0 < confidence < 1.0):
+                raise InputError(
+                    f"the confidence must be a number between 0 and 1, not {confidence!r}"
+                )
+        refuse_differing(comm_of(X), "the confidences", float(confidence))
         facts = self._certificate(X)
         pairs = facts.n_points // 2
         return facts.delta, float(-np.expm1(np.log1p(-confidence) / pairs))

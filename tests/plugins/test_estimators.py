@@ -7,15 +7,18 @@ import re
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.base import BaseEstimator
 
 import thalweg_embedding as maps
 from thalweg import Dataset
-from thalweg.errors import ThalwegError
+from thalweg.errors import InputError, ThalwegError
 from thalweg.parallel import MPI, raise_on_all_ranks
 from thalweg.parallel.reductions import same_on_all_ranks
-from thalweg_clustering import KDAC
+from thalweg_clustering import KDAC, compare_labelings
 from thalweg_embedding import TSNE, LaplacianEigenmaps, PaCMAP
+from thalweg_embedding.affinities.distances import SparseDataset
+from thalweg_isometry import SecantPCA, certify
 
 NAMES = ("UMAP", "ElasticEmbedding", "LargeVis", "NegTSNE", "SymmetricSNE")
 MAPS = (TSNE, PaCMAP, *(getattr(maps, name) for name in NAMES))
@@ -150,3 +153,43 @@ def test_parameters_of_other_programs_are_refused_with_a_hint():
         TSNE(learning_rate=200)
     with pytest.raises(TypeError, match="no parameter 'perplexty'; did you mean 'perplexity'"):
         TSNE(perplexty=20)
+
+
+@pytest.mark.ranks(2, 3)
+def test_arguments_that_differ_between_ranks_are_an_error_on_all(comm):
+    data = rows(comm)
+    model = TSNE(max_iter=3, random_state=0).fit(data)
+    isometry = SecantPCA(n_components=3).fit(data)
+    points, labels = np.zeros((80, 2)), np.arange(80) // 2 % 2
+    for call in (
+        lambda: model.stability(2 + comm.rank),
+        lambda: model.stability(2, neighbors=5 + comm.rank),
+        lambda: isometry.bound_for_new_points(data, 0.9 - 0.1 * comm.rank),
+        lambda: isometry.bound_for_new_points(data, "x" if comm.rank else 0.9),
+        lambda: Dataset.from_array(points[: 70 + comm.rank], comm=comm),
+        lambda: SparseDataset.of(points[: 70 + comm.rank], comm),
+        lambda: maps.map_quality(data, model.embedding_, labels + comm.rank * (labels == 0)),
+    ):
+        refused(comm, call)
+
+
+@pytest.mark.parametrize("kind", [TSNE, KDAC, SecantPCA, maps.NeighborsTransformer])
+def test_masked_entries_are_refused(kind):
+    points = np.random.default_rng(0).normal(size=(40, 3))
+    with pytest.raises(InputError, match="masked"):
+        kind().fit(np.ma.masked_greater(points, 2.0), np.arange(40) % 2)
+    with pytest.raises(InputError, match="masked"):
+        Dataset.from_array(points, np.ma.masked_equal(np.arange(40) % 3, 2))
+
+
+def test_what_does_not_fit_is_told_in_a_sentence():
+    points, codes = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40.0) % 3
+    missing = np.where(codes == 2, np.nan, codes)
+    with pytest.raises(InputError, match="of one process"):
+        TSNE().partial_fit(Dataset.from_array(points))
+    with pytest.raises(InputError, match="sparse matrix; give"):
+        certify(points, scipy.sparse.csr_matrix(points))
+    with pytest.raises(InputError, match="has nan"):
+        maps.map_quality(points, points, missing)
+    with pytest.raises(InputError, match="NaN"):
+        compare_labelings([codes], [missing])

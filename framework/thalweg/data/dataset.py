@@ -15,7 +15,7 @@ from thalweg.data.scaling import (
     refuse_rounded,
 )
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Identified, Layout
+from thalweg.parallel import MPI, Identified, Layout, raise_on_all_ranks, refuse_differing
 from thalweg.parallel.identity import DATA
 
 
@@ -90,7 +90,7 @@ class Dataset(Identified):
     def from_array(
         cls, array: Any, labels: Any = None, comm: MPI.Comm = MPI.COMM_SELF, name: str = "data"
     ) -> Self:
-        """Data set of an array that every rank of ``comm`` has whole.
+        """Data set of an array that every rank of ``comm`` has whole.  Collective.
 
         Parameters
         ----------
@@ -109,19 +109,22 @@ class Dataset(Identified):
         InputError
             Another shape, columns of strings or objects, a sparse matrix, NaN or
             infinity, integers that float64 rounds, values whose squares overflow or vanish,
-            labels that do not fit.
+            labels that do not fit, or shapes that differ between ranks.
         """
-        values = _as_table(array)
-        refuse_magnitude(largest_value(values), values.dtype, values.shape)
-        layout = Layout(comm, values.shape[0], values.shape[1])
         names = None
+        with raise_on_all_ranks(comm):
+            values = _as_table(array)
+            refuse_magnitude(largest_value(values), values.dtype, values.shape)
+            if labels is not None:
+                if np.shape(labels)[:1] != values.shape[:1]:
+                    raise InputError(
+                        f"there must be a label for each of {len(values)} rows, not labels of "
+                        f"shape {np.shape(labels)}"
+                    )
+                labels, names = encode_labels(labels, "the labels")
+        refuse_differing(comm, "the shapes of the array", values.shape)
+        layout = Layout(comm, values.shape[0], values.shape[1])
         if labels is not None:
-            if np.shape(labels)[:1] != values.shape[:1]:
-                raise InputError(
-                    f"there must be a label for each of {len(values)} rows, not labels of shape "
-                    f"{np.shape(labels)}"
-                )
-            labels, names = encode_labels(np.asarray(labels), "the labels")
             labels = labels[layout.start : layout.stop].copy()
         return cls(np.ascontiguousarray(layout.local(values)), layout, labels, name, names)
 

@@ -9,8 +9,9 @@ from thalweg.errors import InputError
 #: From here on, floating-point numbers do not tell integers apart.
 EXACT = 2.0**53
 
-#: An integer as a program writes it: "01", "1_0" and "1E1" are names, each its own.
-_INTEGER = re.compile(r"-?(0|[1-9][0-9]*)(\.0*)?")
+#: An integer as programs write it, ``numpy.savetxt`` too: "01", "1_0" and "1E1" are names, each
+#: its own.
+_INTEGER = re.compile(r"-?((0|[1-9][0-9]*)(\.0*)?|[0-9]\.[0-9]{18}e[+-][0-9]{2})")
 
 
 def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
@@ -19,8 +20,10 @@ def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ..
     ``raw`` has numbers or strings, one per row, or is a one-hot table of 0 and 1.  An
     ``InputError`` for fractions, NaN, floating-point numbers from 2^53 on, and other tables.
     """
+    if np.ma.is_masked(raw):
+        raise InputError(f"{what} have masked entries; fill these in or leave such rows out")
     raw = np.asarray(raw)
-    if raw.ndim > 1 and raw.size == len(raw):
+    if raw.ndim > 1 and raw.size == max(raw.shape):  # a column, or a row as MATLAB saves lists
         raw = raw.reshape(-1)
     if raw.ndim == 2:
         raw = _from_one_hot(raw, what)

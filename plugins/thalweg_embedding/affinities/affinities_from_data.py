@@ -122,6 +122,9 @@ def _affinities(dataset, options, note, distances, relocate) -> Affinities:  # t
     indices, squared, places = _nearest(dataset, k, options, dense, relocate, note)
     layout = layout if places is None else places.layout
     most, entropic = indices.shape[1], options.affinity == "entropic"
+    for name in ("n_neighbors",) if entropic else ("perplexity", "perplexities"):
+        if not np.array_equal(getattr(options, name), getattr(AffinityOptions, name)):
+            note(f"{name} has no effect on affinities that are {options.affinity}")
     if most < k and (not entropic or largest >= most):
         note(
             f"the distances given are those to {most} neighbors of a point, and the affinities use "
@@ -155,6 +158,8 @@ def _affinities(dataset, options, note, distances, relocate) -> Affinities:  # t
 
 def perplexities_for(rows: int, options: AffinityOptions) -> list[float]:
     """The perplexities of so many points, checked."""
+    if options.perplexities is not None and options.perplexity is not None:
+        raise InputError("perplexity and perplexities are both given; give one of them")
     several = [options.perplexity] if options.perplexities is None else list(options.perplexities)
     if not several:
         raise InputError("perplexities must hold at least one number")

@@ -21,9 +21,11 @@ from thalweg.parallel import (
     MPI,
     Layout,
     Ring,
+    any_over_ranks,
     max_over_ranks,
     on_root,
     raise_on_all_ranks,
+    refuse_differing,
     sum_over_ranks,
 )
 from thalweg_embedding.affinities.approximate_neighbors import approximate_neighbors
@@ -76,6 +78,7 @@ class SparseDataset(Dataset):
             whole = whole.astype(float)
         if not np.isfinite(whole.data).all():
             raise InputError("the data have NaN or infinite entries; remove or replace them")
+        refuse_differing(comm, "the shapes of the matrix", whole.shape)
         layout = Layout(comm, whole.shape[0], whole.shape[1])
         check_magnitude(whole.data, layout)
         rows = whole[layout.start : layout.stop]
@@ -107,6 +110,9 @@ def nearest_by(
         raise InputError(f"unknown metric '{metric}'{suggestion(metric, known)}")
     metric = ALIASES.get(metric, metric)
     if metric == "precomputed":
+        connected = isinstance(dataset, SparseDataset) and bool((dataset.sparse.data == 1.0).all())
+        if isinstance(dataset, SparseDataset) and not any_over_ranks(dataset.comm, not connected):
+            note("all distances given are 1, as in a graph of connectivity: no neighbor is nearer")
         return _precomputed(dataset, k)
     if not isinstance(search, str):
         return _by_transformer(dataset, k, metric, search)
@@ -150,6 +156,12 @@ def _by_transformer(
             f"neighbor_search has metric {theirs!r}, and the map '{metric}'; give both the same"
         )
     parameters = search.get_params(deep=False) if hasattr(search, "get_params") else {}
+    norm = parameters.get("p", 2) if theirs == "minkowski" else 2
+    if parameters.get("mode", "distance") != "distance" or norm != 2:
+        raise InputError(
+            "neighbor_search must give distances by the map's metric: with mode = 'distance', and "
+            "in place of another p than 2 with a metric of that name, as 'cityblock'"
+        )
     if "n_neighbors" in parameters:
         search = type(search)(**{**parameters, "n_neighbors": k})
     if isinstance(dataset, SparseDataset):

@@ -230,11 +230,13 @@ class MapEstimator(MapTransformer):
         InputError
             A map that was fitted on several ranks.
         """
+        if isinstance(X, Dataset):
+            raise InputError("partial_fit extends maps of one process, from arrays or matrices")
         if not self.__sklearn_is_fitted__():
             # A copy: callers read the next points into the same buffer.
             return self.fit(copy.deepcopy(X), y)  # type: ignore[no-any-return]
         placed = self._fitted_map()
-        if placed.layout is not None or isinstance(X, Dataset):
+        if placed.layout is not None:
             raise InputError("partial_fit extends maps of one process, from arrays or matrices")
         with job_threads(self.n_jobs):
             new = self._checked_new_points(X, False)
@@ -298,9 +300,10 @@ class MapEstimator(MapTransformer):
         Jaccard index of the nearest ``neighbors`` in the map.  Seeds change the start by a
         thousandth; with ``init="random"`` wholly.  Collective in a map fitted on several ranks.
         """
+        data, lists = self._fitted_data(), []
+        refuse_differing(data.comm, "the arguments of stability", n, neighbors)
         for name, number in ("n", n), ("neighbors", neighbors):
             Option(name, int, 5, "", minimum=1).check(number, "stability")
-        data, lists = self._fitted_data(), []
         for seed in range(max(2, n)):
             places = clone(self).set_params(random_state=seed).fit(data).embedding_
             count = min(neighbors, data.layout.rows - 1)

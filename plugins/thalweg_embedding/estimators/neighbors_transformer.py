@@ -3,11 +3,12 @@
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.neighbors import KNeighborsTransformer
 
-from thalweg.data import validate_data
+from thalweg.data import check_magnitude, validate_data
 from thalweg.errors import InputError
-from thalweg.parallel import job_threads
+from thalweg.parallel import MPI, Layout, job_threads
 from thalweg.plugins import Option
 from thalweg_embedding.affinities.distances import nearest_by
 from thalweg_embedding.new_points import dataset_of, nearest_known
@@ -52,6 +53,19 @@ class NeighborsTransformer(KNeighborsTransformer):  # type: ignore[misc]
         )
         self.neighbor_search = neighbor_search
 
+    def fit(self, X: Any, y: Any = None) -> "NeighborsTransformer":
+        """Keep the rows of X, to search among.
+
+        Raises
+        ------
+        InputError
+            Rows that are masked, no real numbers, or too small or large to square.
+        """
+        validate_data(self, X, accept_sparse="csr")
+        super().fit(X, y)
+        _check_numbers(self._fit_X)
+        return self
+
     def kneighbors(
         self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
     ) -> Any:
@@ -84,9 +98,17 @@ class NeighborsTransformer(KNeighborsTransformer):  # type: ignore[misc]
                 squared = np.hstack([0.0 * own, squared])[:, :count]
             else:
                 X = validate_data(self, X, accept_sparse="csr", reset=False)
+                _check_numbers(X)
                 numbers, squared = nearest_known(rows, None, X, count, self.metric)
         return (np.sqrt(squared), numbers) if return_distance else numbers
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """The graph of the rows of X."""
         return self.fit(X).transform(self._fit_X)
+
+
+def _check_numbers(rows: Any) -> None:
+    if rows.dtype.kind not in "buif":
+        raise InputError(f"the data must be real numbers, not {rows.dtype}")
+    values = rows.data if scipy.sparse.issparse(rows) else rows
+    check_magnitude(values, Layout(MPI.COMM_SELF, *rows.shape))

@@ -103,6 +103,7 @@ def test_a_transformer_finds_the_neighbors(comm, monkeypatch):
     for search, words in (
         (Descent(lost=1), "finite distances of 5 neighbors of each of 120 rows"),
         (own, "has metric 'cosine', and the map 'hellinger'; give both the same"),
+        (KNeighborsTransformer(metric="hellinger", mode="connectivity"), "with mode = 'distance'"),
         (3, "'exact', 'approximate' or a transformer, .* not 3"),
     ):
         with pytest.raises(InputError, match=words):
@@ -122,6 +123,39 @@ def test_our_search_is_a_transformer_of_scikit_learn(form, mode):
     for wrong in ({"neighbor_search": "approx"}, {"neighbor_search": "exact", "n_neighbors": 91}):
         with pytest.raises(InputError, match="and n_neighbors less than the 90 fitted rows"):
             ours.set_params(**wrong).fit_transform(rows)
+
+
+def test_rows_without_distances_are_refused():
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    for factor in (1e-200, 1e160):
+        for form in (np.asarray, scipy.sparse.csr_matrix):
+            with pytest.raises(InputError, match="to square"):
+                NeighborsTransformer().fit_transform(form(factor * rows))
+        with pytest.raises(InputError, match="to square"):
+            NeighborsTransformer().fit(rows).kneighbors(factor * rows)
+    with pytest.raises(InputError, match="must be real numbers, not datetime64"):
+        NeighborsTransformer().fit_transform(rows.astype("datetime64[s]"))
+
+
+def test_a_search_of_another_norm_is_refused_and_equal_distances_are_noted():
+    options = {"perplexity": 5.0, "max_iter": 3}
+    with pytest.raises(InputError, match="another p than 2"):
+        TSNE(neighbor_search=KNeighborsTransformer(p=1), **options).fit(POINTS)
+    connected = kneighbors_graph(POINTS, 15)
+    model = TSNE(metric="precomputed", **options).fit(connected)
+    assert any("as in a graph of connectivity" in note for note in model.notes_)
+
+
+def test_options_that_others_replace_are_refused_or_noted():
+    with pytest.raises(InputError, match="both given"):
+        TSNE(perplexity=5.0, perplexities=[5.0, 10.0]).fit(POINTS)
+    for options, name in (
+        ({"perplexity": 7.0, "affinity": "uniform"}, "perplexity"),
+        ({"n_neighbors": 7}, "n_neighbors"),
+    ):
+        notes = TSNE(max_iter=3, **options).fit(POINTS).notes_
+        assert any(note.startswith(f"{name} has no effect") for note in notes)
+    assert not any("no effect" in note for note in TSNE(max_iter=3).fit(POINTS).notes_)
 
 
 @pytest.mark.parametrize("metric", ["precomputed", "neighbors", "transformer"])

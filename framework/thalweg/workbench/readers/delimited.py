@@ -34,7 +34,8 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     fields, most of them.  The first line is a header if it holds a string where
     the next line has a number.  Lines that are blank or begin with ``#`` are
     skipped, but within quotes.  ``labels`` may name a column, or give its number from 0 (negative
-    numbers count from the last); that column is then no part of the data.
+    numbers count from the last); that column is then no part of the data.  ``is_text``: a table of
+    one column holds labels, whose text counts.
     """
     lines, what = _lines(path), f"'{path}'"
     delimiter = options.get("delimiter") or _detected_delimiter(lines)
@@ -66,7 +67,8 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
         raise InputError(f"{what} has no columns besides the labels")
     labels = None if at is None else table.strings(at)
     # A file of one column of text is a list of labels.
-    listed = len(columns) == 1 and chosen is None and labels is None and _is_text(fields[-1][0])
+    listed = len(columns) == 1 and chosen is None and labels is None
+    listed = listed and (options.get("is_text", False) or _is_text(fields[-1][0]))
     array = table.strings(columns[0]) if listed else table.numbers(columns)
     return replace(
         Source.of(array, what, labels),

@@ -116,7 +116,7 @@ def read_labels(
 
 def raw_labels(file: Path, key: str | None = None) -> np.ndarray:
     """Content of the file, a label or a one-hot row each; ``key`` chooses among arrays."""
-    source = format_of(file).resolve()(file, {"key": key})
+    source = format_of(file).resolve()(file, {"key": key, "is_text": True})
     if source.whole is not None:
         return source.whole
     assert source.reader is not None

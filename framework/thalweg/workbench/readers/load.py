@@ -226,11 +226,11 @@ def _labels(
             raw = raw_labels(options["folder"] / labels, options["labels_key"])
         if raw is None:
             return None
-        if len(raw) != full.rows:
-            raise InputError(
-                f"there are {len(raw)} labels for the {full.rows} rows of '{path.name}'"
-            )
         codes, names = encode_labels(raw, f"the labels of '{path.name}'")
+        if len(codes) != full.rows:
+            raise InputError(
+                f"there are {len(codes)} labels for the {full.rows} rows of '{path.name}'"
+            )
         codes, names = _keep_labels(codes, names, slice(layout.rows) if chosen is None else chosen)
         return names or ()
 

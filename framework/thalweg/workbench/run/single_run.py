@@ -72,6 +72,8 @@ def run(
     """
     comm = MPI.COMM_WORLD if comm is None else comm
     began = time.perf_counter()
+    if resume and out is None:
+        raise InputError("there is nothing to resume: give the folder of the run (--out)")
     opening = opened(config, out, changes, comm, several=False, resume=resume)
     with opening as (configuration, directory, facts):
         started = phases()

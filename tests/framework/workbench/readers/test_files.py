@@ -14,7 +14,7 @@ from PIL import Image
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.plugins import FormatSpec, Option
-from thalweg.workbench.readers import Source, data_options, data_sets, load_data
+from thalweg.workbench.readers import Source, data_options, data_sets, load_data, read_labels
 from thalweg.workbench.readers.formats import CORE
 from thalweg.workbench.readers.load import data_shape
 
@@ -134,14 +134,14 @@ def test_one_hot_labels_and_labels_with_gaps(comm, folder):
     assert gaps.label_names == ("0", "10", "20")
 
 
-def test_labels_that_no_float_tells_apart_stay_apart_or_are_refused(comm, folder):
+def test_labels_that_no_float_tells_apart_stay_apart(comm, folder):
     write(comm, lambda: (folder / "x.csv").write_text(f"a,l\n1,{2**53 + 1}\n2,{2**53}\n"))
     dataset = load_data({"path": "x.csv", "labels": "l"}, comm, folder)
     assert dataset.gather_labels().tolist() == [1, 0]
     assert dataset.label_names == (str(2**53), str(2**53 + 1))
     write(comm, lambda: (folder / "l.txt").write_text(f"{2**53 + 1}\n{2**53}\n"))
-    with pytest.raises(InputError, match=r"row 0 of .* has 9007199254740993 in column 0, which fl"):
-        load_data({"path": "x.csv", "columns": ["a"], "labels": "l.txt"}, comm, folder)
+    listed = load_data({"path": "x.csv", "columns": ["a"], "labels": "l.txt"}, comm, folder)
+    assert listed.gather_labels().tolist() == [1, 0]
     write(comm, lambda: np.savez(folder / "x.npz", X=TABLE[:2], y=np.array([2**64 - 1, 3], "u8")))
     dataset = load_data({"path": "x.npz", "labels": "y"}, comm, folder)
     assert dataset.label_names == ("3", str(2**64 - 1))
@@ -388,3 +388,18 @@ def test_openml_goes_through_scikit_learn(comm, monkeypatch):
     assert np.array_equal(whole(dataset), np.arange(6.0).reshape(3, 2))
     assert dataset.gather_labels().tolist() == [1, 0, 1]
     assert dataset.label_names == ("a", "b")
+
+
+def test_labels_of_a_list_keep_their_text_and_a_row_of_them_is_a_list(tmp_path):
+    np.save(tmp_path / "data.npy", np.eye(4))
+    (tmp_path / "text.csv").write_text("01\n1\n001\n1\n")
+    np.savetxt(tmp_path / "saved.csv", [0, 1, 1, 0])
+    scipy.io.savemat(tmp_path / "row.mat", {"labels": np.array([5, 6, 6, 7])})
+    for name, labels, names in (
+        ("text.csv", [1, 2, 0, 2], ("001", "01", "1")),
+        ("saved.csv", [0, 1, 1, 0], None),
+        ("row.mat", [0, 1, 1, 2], ("5", "6", "7")),
+    ):
+        data = load_data({"path": str(tmp_path / "data.npy"), "labels": str(tmp_path / name)})
+        assert (data.labels.tolist(), data.label_names) == (labels, names)
+        assert read_labels(tmp_path / name).tolist() == labels

@@ -54,6 +54,11 @@ def test_files_that_a_run_would_overwrite_stay(tmp_path, name, resume):
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [(name, "mine")]
 
 
+def test_a_run_without_a_folder_has_nothing_to_resume():
+    with pytest.raises(InputError, match="nothing to resume"):
+        thalweg.run(QUICK, resume=True)
+
+
 def test_a_variable_beyond_memory_or_indices_is_refused_before_it_is_made():
     with pytest.raises(InputError, match=r"would take .* GiB, but .* use fewer rows"):
         require_vectors(Layout(MPI.COMM_SELF, 2**29, 3), count=10**6)
