@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from thalweg_clustering.kdac import KDACObjective
     from thalweg_clustering.kernels import KernelFunction, kernel_function
     from thalweg_clustering.pair_sum import PairSum
-    from thalweg_clustering.pictures import plot_feature_weights, plot_views, views
+    from thalweg_clustering.pictures import plot_views, views
     from thalweg_clustering.stiefel import Stiefel, StiefelVariable
     from thalweg_clustering.trust_region import TrustRegion
 
@@ -30,7 +30,7 @@ __all__ = [
     "EXPECTED_FAILURES", "ISM", "KDAC", "Alternative", "Alternatives", "Curvilinear",
     "DimensionGrowth", "KDACObjective", "KernelFunction", "PairSum", "Stiefel",
     "StiefelVariable", "TrustRegion", "build_kdac", "compare_labelings", "find_alternatives",
-    "kernel_function", "plot_feature_weights", "plot_views", "views",
+    "kernel_function", "plot_views", "views",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

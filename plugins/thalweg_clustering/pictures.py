@@ -1,4 +1,4 @@
-"""Pictures of alternatives: views side by side, features by weight."""
+"""Pictures of alternatives, side by side or on one page."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -80,35 +80,3 @@ def _plane(z: np.ndarray) -> np.ndarray:
     if z.shape[1] == 1:
         return np.stack([z[:, 0], np.linspace(-1, 1, len(z)) * max(float(z.std()), 1e-300)], 1)
     return principal_components(z, Layout(MPI.COMM_SELF, *z.shape), 2)
-
-
-def plot_feature_weights(model: KDAC, names: Sequence[str] | None = None, largest: int = 15) -> Any:
-    """Features ranked by their weight in W, the norm of their row, for each alternative.
-
-    Parameters
-    ----------
-    names
-        Names of the features; by default those of the DataFrame that was fitted, or numbers.
-    largest
-        Number of features shown.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    from matplotlib.figure import Figure
-
-    if names is None:
-        known = getattr(model, "feature_names_in_", None)
-        count = model.components_.shape[1]
-        numbered = [f"feature {index + 1}" for index in range(count)]
-        names = numbered if known is None else [str(name) for name in known]
-    figure = Figure(figsize=(3.4 * len(model.alternatives_), 3.4), layout="constrained")
-    panels = figure.subplots(1, len(model.alternatives_), squeeze=False)[0]
-    for index, (axes, alternative) in enumerate(zip(panels, model.alternatives_, strict=True)):
-        weights = np.linalg.norm(model.components_of(alternative), axis=0)
-        order = np.argsort(-weights, kind="stable")[:largest][::-1]
-        axes.barh([names[i] for i in order], weights[order], color="tab:blue")
-        axes.set_title(f"alternative {index + 1}", fontsize=9)
-        axes.set_xlabel("weight in W")
-    return figure

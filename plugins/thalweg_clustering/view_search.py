@@ -101,11 +101,6 @@ def _information(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
     return information, float(chdtrc(degrees, 2.0 * len(a) * information))
 
 
-def _is_same(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two labelings differ in hardly a row."""
-    return a.max() == b.max() and _information(a, b)[0] > 0.97 * _information(a, a)[0]
-
-
 def _is_product(
     rows: np.ndarray, labels: np.ndarray, candidates: list[tuple[np.ndarray, np.ndarray]]
 ) -> bool:
@@ -146,7 +141,8 @@ def _candidates(
     done = list[np.ndarray]()
     for span in _spans(own, directions):
         span, labels = _refined(own, span, _clusters(own @ span))
-        if any(_is_same(labels, other) for other in done):
+        enough = 0.97 * _information(labels, labels)[0]  # to differ in hardly a row
+        if any(_information(labels, o)[0] > enough for o in done if o.max() == labels.max()):
             continue
         done.append(labels)
         if labels.max() > 0:

@@ -257,7 +257,8 @@ class Descent(Solver[DescentState]):
                     continue
                 # B is not positive definite here, or its solve failed.
                 p, slope = -state.gradient, -agreed(comm, state.gradient_norm * state.gradient_norm)
-            reach = self._largest_row(state, p)
+            largest = float(np.einsum("ij,ij->i", p, p).max()) if p.size else 0.0
+            reach = math.sqrt(max_over_ranks(comm, largest))
             longest = self._longest(state, reach)
             first = direction.first_step(memory, metric, slope)
             if first is None:
@@ -290,11 +291,6 @@ class Descent(Solver[DescentState]):
         if scale is not None and scale > 0:
             return 0.1 * scale / reach
         return min(1.0, 0.1 / reach)
-
-    @staticmethod
-    def _largest_row(state: DescentState, p: Array) -> float:
-        largest = float(np.einsum("ij,ij->i", p, p).max()) if p.size else 0.0
-        return math.sqrt(max_over_ranks(state.objective.layout.comm, largest))
 
     def reset(self, state: DescentState) -> DescentState:
         """Evaluate again and forget the curvature; a step length stays a good guess."""

@@ -6,7 +6,6 @@ from decimal import ROUND_CEILING, Context
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg.engines.neighbors import nearest_neighbors
@@ -155,8 +154,8 @@ def certify(
         Makes rows of a block of codes, some thousand at a time.  They are taken as exact.
     arithmetic
         Of the products that bound pairs: ``"float64"``; or, by JAX and on its GPU if it has one,
-        ``"float32"`` (without JAX by NumPy), ``"tf32"`` or ``"bfloat16"``. What is certified is as
-        rigorous, and the worst pair the same; quantiles and rows have wider bounds.
+        ``"float32"``, ``"tf32"`` or ``"bfloat16"``. What is certified is as rigorous, and the worst
+        pair the same; quantiles and rows have wider bounds.
     progress
         Called on every rank with the number of pairs that it has just done.
 
@@ -182,7 +181,7 @@ def certify(
         if decoder is not None:
             blocks = range(0, max(1, len(compressed)), DECODED)
             compressed = np.concatenate([decoder(compressed[k : k + DECODED]) for k in blocks])
-        if scipy.sparse.issparse(compressed):
+        if hasattr(compressed, "toarray"):
             raise InputError("the compressed rows are a sparse matrix; give their toarray()")
     if quantity == "neighbors":
         return _certified_neighbors(data, compressed, n_neighbors)

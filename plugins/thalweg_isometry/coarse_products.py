@@ -20,26 +20,32 @@ Products = tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], Callable[[int],
 DOUBLE: Products = (np.matmul, gamma)
 
 #: Largest relative error of a factor that is rounded; cut off, as tensor cores may, in tf32.
-ROUNDING = {"float32": 2.0**-24, "tf32": 2.0**-10, "bfloat16": 2.0**-8}
-ARITHMETICS = ("float64", *ROUNDING)
+ROUNDING = {"float64": 0.0, "float32": 2.0**-24, "tf32": 2.0**-10, "bfloat16": 2.0**-8}
 
 
 def products_in(arithmetic: str) -> Products:
-    """Products in an arithmetic; those below single precision need JAX."""
-    if arithmetic not in ARITHMETICS:
+    """Products in an arithmetic, those below double precision by JAX."""
+    if arithmetic not in ROUNDING:
         raise InputError(
-            f"no arithmetic is named {arithmetic!r}; give one of {', '.join(ARITHMETICS)}"
+            f"no arithmetic is named {arithmetic!r}; give one of {', '.join(ROUNDING)}"
         )
     if arithmetic == "float64":
         return DOUBLE
-    if importlib.util.find_spec("jax") is not None:
-        # Sums on tensor cores are cut off, not rounded, and of a few bits fewer.
-        return scaled(_by_jax(arithmetic), ROUNDING[arithmetic], 2.0**-22)
-    if arithmetic != "float32":
-        raise InputError(
-            f"products in {arithmetic} need JAX; install it with pip install 'thalweg[jax]'"
-        )
-    return scaled(np.matmul, ROUNDING[arithmetic], 2.0**-24)
+    if importlib.util.find_spec("jax") is None:
+        raise InputError(f"products in {arithmetic} need JAX: pip install 'thalweg[jax]'")
+    import jax
+
+    single = jax.numpy.float32
+    number = jax.numpy.bfloat16 if arithmetic == "bfloat16" else single
+    how = "highest" if arithmetic == "float32" else "default"
+
+    @jax.jit
+    def multiply(a: Any, b: Any) -> Any:
+        a, b = a.astype(number), b.astype(number)
+        return jax.numpy.matmul(a, b, precision=how, preferred_element_type=single)
+
+    # Sums on tensor cores are cut off, not rounded, and of a few bits fewer.
+    return scaled(multiply, ROUNDING[arithmetic], 2.0**-22)
 
 
 def scaled(multiply: Callable[[Any, Any], Any], rounding: float, unit: float) -> Products:
@@ -57,19 +63,3 @@ def scaled(multiply: Callable[[Any, Any], Any], rounding: float, unit: float) ->
         return rounded**2 * (1.0 + gamma(terms, unit)) - 1.0 + terms * 2.0**-120
 
     return product, error
-
-
-def _by_jax(arithmetic: str) -> Callable[[Any, Any], Any]:
-    import jax
-
-    number = jax.numpy.bfloat16 if arithmetic == "bfloat16" else jax.numpy.float32
-    precision = "highest" if arithmetic == "float32" else "default"
-
-    @jax.jit
-    def product(rows: Any, columns: Any) -> Any:
-        return jax.numpy.matmul(
-            rows.astype(number), columns.astype(number), precision=precision,
-            preferred_element_type=jax.numpy.float32,
-        )  # fmt: skip
-
-    return product

@@ -357,9 +357,7 @@ class LinearIsometry(  # type: ignore[misc]
         """
         with raise_on_all_ranks(comm_of(X)):
             if not (isinstance(confidence, Real) and 0.0 < confidence < 1.0):
-                raise InputError(
-                    f"the confidence must be a number between 0 and 1, not {confidence!r}"
-                )
+                raise InputError(f"the confidence must lie between 0 and 1, not {confidence!r}")
         refuse_differing(comm_of(X), "the confidences", float(confidence))
         facts = self._certificate(X)
         pairs = facts.n_points // 2

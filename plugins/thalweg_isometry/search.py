@@ -196,18 +196,15 @@ class SecantSearch(SeparationRounds[S]):
             state = self._after_success(state)
         elif verdict is Verdict.FAILED:
             state = self._after_failure(state)
-        if state.outcome.running and not state.lowering and self._gives_up(state):
+        # A lower rank has taken more work than the option ``effort`` allows.
+        spent, allowed = state.work - state.best_work, (self.effort or np.inf) * state.best_work
+        lowers = state.problem.wanted_rank is None and state.best_rank > 0 and not state.lowering
+        if state.outcome.running and lowers and spent > allowed:
             state = replace(state, outcome=Status.CONVERGED, gave_up=True)
         if not state.outcome.running:
             state = self._final(state)
             state.problem.last_cuts = state.cuts.pairs
         return self._shown(state)
-
-    def _gives_up(self, state: S) -> bool:
-        """Whether a lower rank has taken more work than the option ``effort`` allows."""
-        spent = state.work - state.best_work
-        allowed = (self.effort or np.inf) * state.best_work
-        return state.problem.wanted_rank is None and state.best_rank > 0 and spent > allowed
 
     def _work(self, state: S) -> tuple[S, Verdict]:
         """Work on the cuts, and scan the others if that is due."""

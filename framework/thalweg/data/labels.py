@@ -9,8 +9,7 @@ from thalweg.errors import InputError
 #: From here on, floating-point numbers do not tell integers apart.
 EXACT = 2.0**53
 
-#: An integer as programs write it, ``numpy.savetxt`` too: "01", "1_0" and "1E1" are names, each
-#: its own.
+#: An integer as programs and ``numpy.savetxt`` write it; "01", "1_0" and "1E1" are names.
 _INTEGER = re.compile(r"-?((0|[1-9][0-9]*)(\.0*)?|[0-9]\.[0-9]{18}e[+-][0-9]{2})")
 
 
@@ -26,7 +25,12 @@ def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ..
     if raw.ndim > 1 and raw.size == max(raw.shape):  # a column, or a row as MATLAB saves lists
         raw = raw.reshape(-1)
     if raw.ndim == 2:
-        raw = _from_one_hot(raw, what)
+        if raw.dtype.kind not in "buif" or set(np.unique(raw)) - {0, 1} or (raw.sum(1) != 1).any():
+            raise InputError(
+                f"{what} must be one label per row, or a table with a single 1 in each row; "
+                f"it has {raw.shape[1]} columns of other values"
+            )
+        raw = raw.argmax(axis=1)
     if raw.ndim != 1:
         raise InputError(f"{what} must be one label per row, not of shape {raw.shape}")
     if raw.dtype.kind == "S":
@@ -62,12 +66,3 @@ def mark_unknown(labels: np.ndarray, names: tuple[str, ...] | None) -> np.ndarra
     """Labels with -1 in place of those called "-1" or nothing, which mark unknown rows."""
     unknown = np.isin(names or (), ("-1", ""))
     return np.where(unknown[labels], -1, labels) if unknown.any() else labels
-
-
-def _from_one_hot(raw: np.ndarray, what: str) -> np.ndarray:
-    if raw.dtype.kind in "buif" and np.isin(raw, (0, 1)).all() and (raw.sum(axis=1) == 1).all():
-        return raw.argmax(axis=1)
-    raise InputError(
-        f"{what} must be one label per row, or a table with a single 1 in each row; "
-        f"it has {raw.shape[1]} columns of other values"
-    )

@@ -35,10 +35,7 @@ def first_unusable(values: np.ndarray) -> int:
 
 
 def refuse_rounded(data: Any) -> None:
-    """Refuse integers that float64 rounds, and what is masked.
-
-    Of an array, sparse matrix, list or data frame.
-    """
+    """Refuse masked arrays, and integers of any data that float64 rounds."""
     if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
         raise InputError("the data have masked entries; fill these in or leave such rows out")
     if getattr(getattr(data, "dtype", None), "kind", "") == "f":

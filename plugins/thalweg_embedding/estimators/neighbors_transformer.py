@@ -54,13 +54,7 @@ class NeighborsTransformer(KNeighborsTransformer):  # type: ignore[misc]
         self.neighbor_search = neighbor_search
 
     def fit(self, X: Any, y: Any = None) -> "NeighborsTransformer":
-        """Keep the rows of X, to search among.
-
-        Raises
-        ------
-        InputError
-            Rows that are masked, no real numbers, or too small or large to square.
-        """
+        """Keep the rows of X, real numbers neither too small nor too large to square."""
         validate_data(self, X, accept_sparse="csr")
         super().fit(X, y)
         _check_numbers(self._fit_X)

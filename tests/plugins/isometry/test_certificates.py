@@ -108,7 +108,7 @@ def rounded(bits):
 @pytest.mark.parametrize("kind", ["plain", "far", "scaled"])
 @pytest.mark.parametrize("arithmetic", ["float32", "tf32", "bfloat16", 8, 11])
 def test_products_of_coarser_arithmetic_certify_too(arithmetic, kind, quantity):
-    if arithmetic in ("tf32", "bfloat16"):
+    if not isinstance(arithmetic, int):
         pytest.importorskip("jax")
     points, vectors, _ = rows_and_codes("far" if kind == "far" else "plain")
     if kind == "scaled":  # beyond what single precision holds
