@@ -177,7 +177,8 @@ def designs_section(rows: list[dict[str, Any]]) -> list[str]:
         "Generated sets of two to four views, two to five clusters each, columns of noise, scales "
         "from 1 to 1, 10 or 100; `KDAC(n_alternatives=...)` with its defaults is given the first "
         "view and asked for one more than there are. A view is found where the NMI is "
-        f"{AGREEMENT} or more. Nr-Kmeans (ClustPy) is told all numbers of clusters.",
+        f"{AGREEMENT} or more. Nr-Kmeans (ClustPy) is told all numbers of clusters. Other programs "
+        "ran beside most rows: CPU seconds count.",
         "",
     ]
     for program in sorted({row["program"] for row in rows}):
