@@ -170,12 +170,12 @@ def solved(
     outcome, result = outcomes[best], results[best]
     valley = _valley(objective, outcome)
     if valley > SEPARATED and objective.of_view:
-        # The objective may prefer a few rows that lie alone to the clusters that it began with, and
-        # eigenvectors two halves of a large one.
+        # The objective may prefer few rows that lie alone, eigenvectors halves of a large cluster.
         for by_rows in (False, True):
-            at_start = objective.outcome(np.asarray(objective.start), by_rows)
-            pairs = (valley, outcome), (_valley(objective, at_start), at_start)
-            valley, outcome = min(pairs, key=lambda pair: pair[0])
+            if valley > SEPARATED:
+                at_start = objective.outcome(np.asarray(objective.start), by_rows)
+                pairs = (valley, outcome), (_valley(objective, at_start), at_start)
+                valley, outcome = min(pairs, key=lambda pair: pair[0])
     overlaps = tuple(
         normalized_mutual_information(outcome["labels"], labels, objective.comm)
         for labels in (objective.labelings if objective.task == "alternative" else ())

@@ -373,10 +373,8 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             raise InputError(
                 "KDAC requires y to be passed, but the target y is None: it is the clustering given"
             )
-        if np.ma.is_masked(y):
-            raise InputError("y has masked entries; fill these in or leave such rows out")
         try:
-            y = np.asarray(y)
+            y = np.asanyarray(y)  # a mask is refused with the labels
         except ValueError as error:
             raise InputError(f"y must have one label per row: {error}") from error
         columns = [y] if y.ndim <= 1 else [y[:, c] for c in range(y.shape[1])]

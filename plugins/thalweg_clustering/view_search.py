@@ -145,7 +145,7 @@ def _candidates(
         if any(_information(labels, o)[0] > enough for o in done if o.max() == labels.max()):
             continue
         done.append(labels)
-        if labels.max() > 0:
+        if labels.max() > 0 and span.shape[1] < min(DIMENSIONS, own.shape[1]):
             further = _unequal_directions(own, labels, span)[:, : DIMENSIONS - span.shape[1]]
             wider = np.linalg.qr(np.concatenate([span, further], axis=1))[0]
             wider, finer = _refined(own, wider, _clusters(own @ wider))
@@ -156,17 +156,18 @@ def _candidates(
         parts = own @ span, others @ span
         centers = np.array([parts[0][labels == c].mean(axis=0) for c in range(labels.max() + 1)])
         here, there = (squared_distances(part, centers).argmin(axis=1) for part in parts)
-        if _chance(parts[0], here, parts[1], there).max() <= SEPARATED:
+        none_empty = len(np.unique(here)) == len(centers)
+        if none_empty and _chance(parts[0], here, parts[1], there).max() <= SEPARATED:
             yield white @ span, np.concatenate([here, there])
 
 
 def _single_features(rows: np.ndarray, features: np.ndarray) -> np.ndarray:
     """Directions along features, those least normal if there are many, as rows."""
-    chance = normaltest(features)[1]
-    chosen = features[:, np.argsort(chance, kind="stable")[:PRINCIPAL]]
+    spread = features.std(axis=0)
+    features = features[:, spread > 1e-6 * spread.max()]  # the others are those of known clusters
+    chosen = features[:, np.argsort(normaltest(features)[1], kind="stable")[:PRINCIPAL]]
     directions = chosen.T @ rows
-    lengths = np.linalg.norm(directions, axis=1)
-    return directions[lengths > 0] / lengths[lengths > 0, None]
+    return np.asarray(directions / np.linalg.norm(directions, axis=1, keepdims=True))
 
 
 def _independent(rows: np.ndarray, stream: np.random.Generator) -> np.ndarray:
@@ -193,12 +194,15 @@ def _spans(rows: np.ndarray, directions: np.ndarray) -> Iterator[np.ndarray]:
     parts = (values > bounds[:, None]).sum(axis=0)
     shown = np.eye(count)[parts].transpose(1, 2, 0).reshape(-1, len(rows))
     table = (shown @ shown.T).reshape(len(directions), count, len(directions), count)
-    terms = table * np.log(np.maximum(table, 1e-300) * count**2 / len(rows))
-    statistic = 2.0 * terms.sum(axis=(1, 3))
+    held = shown.sum(axis=1).reshape(len(directions), count)  # not alike where values repeat
+    expected = held[:, :, None, None] * held / len(rows)
+    terms = table * np.log(np.maximum(table, 1e-300) / np.maximum(expected, 1e-300))
+    statistic, cells = 2.0 * terms.sum(axis=(1, 3)), np.count_nonzero(held, axis=1)
+    degrees = np.maximum(1, np.outer(cells - 1, cells - 1))
     unusual, done = normaltest(values)[1] < NORMAL, list[np.ndarray]()
     for index, direction in enumerate(directions):
         order = np.argsort(-statistic[index], kind="stable")
-        order = order[chdtrc((count - 1) ** 2, statistic[index, order]) < DEPENDENT][:6]
+        order = order[chdtrc(degrees[index, order], statistic[index, order]) < DEPENDENT][:6]
         _, lengths, axes = np.linalg.svd(directions[order])
         size = min(DIMENSIONS, int((lengths > 0.5 * lengths[0]).sum()))
         spans = [axes[:size].T] if size > 1 else []

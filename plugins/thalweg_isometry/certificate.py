@@ -169,12 +169,11 @@ def certify(
     n_neighbors = Option("n_neighbors", int, 10, "rows", minimum=1).check(n_neighbors, "certify")
     if isinstance(original, SecantSet):
         if (quantity, relative, decoder, arithmetic) != ("distance", True, None, "float64"):
-            raise InputError("a secant set has relative distances alone; give certify its rows")
+            raise InputError("of a map relative distances count, in float64; give certify its rows")
         return _certified_map(original, compressed, progress)
     data = original if isinstance(original, Dataset) else Dataset.from_array(original)
     layout, points = data.layout, data.values
-    arguments = quantity, relative, n_neighbors, arithmetic
-    refuse_differing(layout.comm, "the arguments of certify", *arguments)
+    refuse_differing(data.comm, "arguments of certify", quantity, relative, n_neighbors, arithmetic)
     if layout.rows < 2:
         raise InputError("there are fewer than two rows, and so no pair")
     with raise_on_all_ranks(layout.comm):
@@ -183,10 +182,9 @@ def certify(
             compressed = np.concatenate([decoder(compressed[k : k + DECODED]) for k in blocks])
         if hasattr(compressed, "toarray"):
             raise InputError("the compressed rows are a sparse matrix; give their toarray()")
+        products = products_in(arithmetic)
     if quantity == "neighbors":
         return _certified_neighbors(data, compressed, n_neighbors)
-    with raise_on_all_ranks(layout.comm):
-        products = products_in(arithmetic)
     found = PairChanges(layout, points, compressed, quantity, relative, progress, products)
     worst, pairs = found.worst, layout.rows * (layout.rows - 1) // 2
     quantiles = tuple((share, *found.quantile(share)) for share in SHARES)

@@ -37,7 +37,8 @@ def products_in(arithmetic: str) -> Products:
 
     single = jax.numpy.float32
     number = jax.numpy.bfloat16 if arithmetic == "bfloat16" else single
-    how = "highest" if arithmetic == "float32" else "default"
+    # Other devices than GPUs may round to bfloat16 by default.
+    how = "default" if arithmetic == "tf32" and jax.default_backend() == "gpu" else "highest"
 
     @jax.jit
     def multiply(a: Any, b: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What is no whole number where one is wanted is refused in a sentence, before any work."""
+"""Arguments of public functions: refused in a sentence before any work, or taken as users mean."""
 
 import numpy as np
 import pytest
@@ -31,3 +31,10 @@ def test_what_is_no_whole_number_is_refused(call, wrong):
 def test_labelings_are_columns_or_a_list_of_them(wrong):
     with pytest.raises(InputError, match="one label per row"):
         compare_labelings(wrong, np.arange(10).reshape(5, 2))
+
+
+def test_strings_of_a_data_frame_are_labels():
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    names = np.array(["b", "a"] * 20)
+    expected = map_quality(rows, rows[:, :2], labels=names)
+    assert map_quality(rows, rows[:, :2], labels=names.astype(object)) == expected

@@ -22,6 +22,8 @@ def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ..
     if np.ma.is_masked(raw):
         raise InputError(f"{what} have masked entries; fill these in or leave such rows out")
     raw = np.asarray(raw)
+    if raw.dtype.kind == "O" and all(isinstance(label, str) for label in raw.flat):
+        raw = raw.astype(str)  # of a data frame
     if raw.ndim > 1 and raw.size == max(raw.shape):  # a column, or a row as MATLAB saves lists
         raw = raw.reshape(-1)
     if raw.ndim == 2:

@@ -48,6 +48,6 @@ def follow_labels(
     values *= np.divide(before, after, out=np.zeros_like(after), where=after > 0.0)[:, None]
     if not any_over_ranks(layout.comm, bool(values.any())):
         raise InputError(
-            "no point has a neighbor of its own label, so that target_weight = 1 leaves no "
-            "affinity; lower it, or give labels that points share"
+            f"no point has a neighbor of its own label, so that target_weight = {weight:g} leaves "
+            "no affinity; lower it, or give labels that points share"
         )

@@ -51,20 +51,17 @@ class SubspaceModel:
                 basis, curvature = basis @ vectors, np.maximum(np.abs(values), 1.0)
         along = -(basis.T @ self.slopes) / curvature
         change = -0.5 * float(along @ (curvature * along))
-        return SubspaceStep(basis @ along, change, self._lowest())
+        step, lowest = basis @ along, np.empty(0)
+        if hessian is not None:
+            basis = orthonormal(self.gram)
+            lowest = np.linalg.eigvalsh(basis.T @ hessian @ basis)
+        return SubspaceStep(step, change, float(lowest[0]) if len(lowest) else float("nan"))
 
     @property
     def curvature(self) -> float:
         """Largest curvature per squared length along a direction, by either matrix."""
         known = [form for form in (self.forms.gauss_newton, self.forms.hessian) if form is not None]
         return max(float(np.max(np.abs(np.diag(form)) / np.diag(self.gram))) for form in known)
-
-    def _lowest(self) -> float:
-        if self.forms.hessian is None:
-            return float("nan")
-        basis = orthonormal(self.gram)
-        values = np.linalg.eigvalsh(basis.T @ self.forms.hessian @ basis)
-        return float(values[0]) if len(values) else float("nan")
 
 
 def orthonormal(metric: np.ndarray) -> np.ndarray:
