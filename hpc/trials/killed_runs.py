@@ -70,7 +70,7 @@ def cases() -> dict[str, Any]:
         found[f"{name}, saddle-free"] = _case({"objective": {"name": name}}, "saddle-free")
     for name in ("laplacian-eigenmaps", "lle"):
         found[f"{name}, eigen"] = _case({**MAP, "objective": {"name": name}}, "eigen")
-    for name in ("ism", "stiefel", "stiefel-trust-region", "dimension-growth"):
+    for name in ("ism", "stiefel", "dimension-growth"):
         found[f"kdac, {name}"] = _case(MOONS, name)
     for name in ("numax", "hinge-lbfgs", "secant-pca", "random-projection", "adagio"):
         found[f"near-isometry, {name}"] = _case(

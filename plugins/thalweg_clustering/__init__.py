@@ -24,13 +24,12 @@ if TYPE_CHECKING:
     from thalweg_clustering.pair_sum import PairSum
     from thalweg_clustering.pictures import plot_views, views
     from thalweg_clustering.stiefel import Stiefel, StiefelVariable
-    from thalweg_clustering.trust_region import TrustRegion
 
 __all__ = [
     "EXPECTED_FAILURES", "ISM", "KDAC", "Alternative", "Alternatives", "Curvilinear",
     "DimensionGrowth", "KDACObjective", "KernelFunction", "PairSum", "Stiefel",
-    "StiefelVariable", "TrustRegion", "build_kdac", "compare_labelings", "find_alternatives",
-    "kernel_function", "plot_views", "views",
+    "StiefelVariable", "build_kdac", "compare_labelings", "find_alternatives", "kernel_function",
+    "plot_views", "views",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -71,8 +71,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         clusters. ``"score"`` or ``"cq"`` (the paper's rule) choose sigma, lambda and, unless
         given, the number of components; ``"none"``.
     solver
-        ``"ism"``, ``"stiefel"``, ``"stiefel-trust-region"``, ``"dimension-growth"``,
-        or a solver object.
+        ``"ism"``, ``"stiefel"``, ``"dimension-growth"``, or a solver object.
     max_overlap
         Largest normalized mutual information of a further alternative with an earlier
         labeling.

@@ -52,7 +52,7 @@ class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
         if np.abs(gram - expected).max() > OFF_MANIFOLD:
             raise InputError(
                 "the iterate's columns are no longer orthonormal: use a solver that keeps them so "
-                "(ism, stiefel, stiefel-trust-region, dimension-growth)"
+                "(ism, stiefel, dimension-growth)"
             )
         return w
 

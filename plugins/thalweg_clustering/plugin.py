@@ -29,7 +29,5 @@ def thalweg_solvers() -> list[SolverSpec]:
              "gradient descent along Cayley curves (Wen and Yin)"),
             ("dimension-growth", "dimension_growth:DimensionGrowth",
              "columns one after the other by gradient descent (Niu et al.)"),
-            ("stiefel-trust-region", "trust_region:TrustRegion",
-             "Riemannian trust region with Hessian products"),
         )
     ]  # fmt: skip

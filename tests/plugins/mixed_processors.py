@@ -51,7 +51,6 @@ CASES = [
     ("mlp", {}, "hessian-free", {"iterations": 5}),
     ("kdac", {}, "ism", {"iterations": 10}),
     ("kdac", {}, "stiefel", {"iterations": 20}),
-    ("kdac", {}, "stiefel-trust-region", {"iterations": 10}),
     ("kdac", {}, "dimension-growth", {"iterations": 20}),
     ("t-sne", {"init": "spectral"}, "lbfgs", {"iterations": 20}),
     ("mlp", {}, "saddle-free", {"method": "ode", "iterations": 1}),
