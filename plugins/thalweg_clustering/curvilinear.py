@@ -10,12 +10,13 @@ are those of Barzilai and Borwein.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from thalweg.numerics import backtrack
 from thalweg.parallel import Array, agreed
+from thalweg.plugins import Help
 from thalweg_clustering import rounds
 from thalweg_clustering.stiefel import StiefelVariable
 
@@ -38,7 +39,9 @@ class Curvilinear(rounds.RoundSolver[CurvilinearState]):
     """Curvilinear search by Cayley curves (the paper's SM)."""
 
     inner_iterations: int = 1000
-    gradient_tolerance: rounds.GradientTolerance = 1e-6
+    gradient_tolerance: Annotated[
+        float, Help("norm of the Riemannian gradient, relative, at which a round ends", minimum=0)
+    ] = 1e-6
 
     state_type: ClassVar[type[rounds.RoundState]] = CurvilinearState
 

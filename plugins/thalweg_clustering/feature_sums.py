@@ -190,14 +190,6 @@ class NystromKernel(ProjectedKernel):
         value = -float((sums**2 @ signs).sum())
         return value, symmetric((2.0 / self.sigma**2) * scatter)
 
-    def hessian_product(
-        self, w: np.ndarray, direction: np.ndarray, weights: PairWeights
-    ) -> np.ndarray:
-        """Refused."""
-        raise InputError(
-            "features have no Hessian products; use approximation 'exact', or another solver"
-        )
-
     def _product(
         self, w: np.ndarray, by: np.ndarray, points: np.ndarray, left: np.ndarray, b: np.ndarray
     ) -> np.ndarray:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from thalweg.errors import InputError
 from thalweg.parallel import Identified, Layout, sketch, sum_large, sum_over_ranks
 from thalweg_clustering.kernel_sums import KernelSums
 from thalweg_clustering.kernels import KernelFunction, symmetric
@@ -100,11 +101,11 @@ class ProjectedKernel(Identified, ABC):
     def value_and_matrix(self, w: np.ndarray, weights: PairWeights) -> tuple[float, np.ndarray]:
         """F(W) and Phi(W), shape ``(d, d)``."""
 
-    @abstractmethod
     def hessian_product(
         self, w: np.ndarray, direction: np.ndarray, weights: PairWeights
     ) -> np.ndarray:
-        """Derivative of the gradient along ``direction``, shape ``(d, q)``."""
+        """Derivative of the gradient along ``direction``, shape ``(d, q)``; of exact sums."""
+        raise InputError(f"{self.description} have no Hessian products; use approximation 'exact'")
 
     def curvature_bound(self, w: np.ndarray, weights: PairWeights) -> float:
         """Right-hand side of condition (10); NaN where it is not known."""

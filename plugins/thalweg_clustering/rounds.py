@@ -75,14 +75,6 @@ def no_array() -> np.ndarray:
 #: Steps of a search along a curve after which none is taken to lower the objective; chosen by hand.
 MAX_TRIALS = 40
 
-GradientTolerance = Annotated[
-    float,
-    Help(
-        "norm of the Riemannian gradient, relative to the gradient's, at which a round ends",
-        minimum=0,
-    ),
-]
-
 
 @dataclass(frozen=True)
 class RoundSolver(Solver[S]):

@@ -22,6 +22,7 @@ from thalweg_embedding.affinities.affinities_from_data import (
 )
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.affinities.symmetric import Weights
+from thalweg_embedding.anchors import AnchoredEmbedding, Anchors
 from thalweg_embedding.families import Family
 from thalweg_embedding.memory_estimate import require_room
 from thalweg_embedding.options import EmbeddingOptions
@@ -70,8 +71,10 @@ def embedding(
     chosen = EmbeddingOptions(**options)
     if chosen.affinity == "auto":
         chosen = replace(chosen, affinity=family.affinity)
-    made = _Embedding(family, dataset, chosen, dataset.layout.with_columns(chosen.dimensions))
-    check_dimensions(made.layout)
+    layout = dataset.layout.with_columns(chosen.dimensions)
+    check_dimensions(layout)
+    anchors = Anchors.of(chosen.anchors, chosen.anchor_weight, layout)
+    made = _Embedding(family, dataset, chosen, layout, anchors)
     notes: list[str] = []
     affinities = weights if isinstance(weights, Affinities) else Affinities(weights)
     if weights is None:
@@ -105,12 +108,13 @@ def embedding(
 
 @dataclass(frozen=True)
 class _Embedding:
-    """What an embedding is made of: functions, data, options, and the layout of the map."""
+    """What an embedding is made of: functions, data, options, layout and anchors of the map."""
 
     family: Family
     dataset: Dataset
     options: EmbeddingOptions
     layout: Layout
+    anchors: Anchors | None
 
     def affinities(self, note: Callable[[str], None]) -> Affinities:
         """Affinities of the points, or those that the data are."""
@@ -167,7 +171,8 @@ class _Embedding:
         entropy = float(scipy.special.entr(values).sum())  # with 0 log 0 = 0
         exaggeration = options.exaggeration or options.early_exaggeration
         stages = family.stages(layout.rows, exaggeration, densities is not None)
-        return PairwiseEmbedding(
+        made: Any = PairwiseEmbedding if self.anchors is None else AnchoredEmbedding
+        objective: PairwiseEmbedding = made(
             layout,
             weights,
             attraction,
@@ -185,6 +190,8 @@ class _Embedding:
             label=family.name,
             places=places,
         )
+        vars(objective)["anchors"] = self.anchors
+        return objective
 
     def start(self, affinities: Affinities, rows: np.ndarray | None) -> Start:
         """The map given, or random numbers, principal components or eigenvectors."""
@@ -204,6 +211,8 @@ class _Embedding:
             rows = principal_components(self.dataset, layout.columns, scale)
         elif init == "spectral":
             rows = eigenvectors(layout, affinities.weights, scale, affinities.places)
+        if rows is not None and self.anchors is not None:
+            rows = self.anchors.aligned(rows)
         return Start(layout, rows, scale, defaults.NOISE * scale)
 
 

@@ -27,9 +27,8 @@ from thalweg_embedding.pairs.fixed_field import FixedField
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.specialize import radial, specialize
 
-#: Steps that a new point takes at most, and the share of the map's extent below which it rests.
-STEPS = 100
-REST = 1e-7
+#: Steps of a new point at most; the longest, and below which it rests, as shares of the extent.
+STEPS, LONGEST, REST = 100, 0.05, 1e-7
 
 #: Nearest known points whose places are tried as starts.
 STARTS = 5
@@ -107,17 +106,21 @@ class PlacedMap:
         weights = share[:, None] * weights + interpolating
         places = np.einsum("nk,nkd->nd", weights, self.places[indices])
         # Of the type that the known points' edges have, so that they share a kernel.
-        columns = indices.astype(np.uint32).ravel()
-        graph = (np.arange(0, indices.size + 1, k), columns, weights.ravel())
-        value_and_slope = functools.partial(self.value_and_slope, graph=graph, share=share)
-        lowest, _ = value_and_slope(places)
+        columns, every = indices.astype(np.uint32), np.arange(len(indices))
+
+        def value_and_slope(trial: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            starts = np.arange(0, rows.size * k + 1, k)
+            graph = starts, columns[rows].ravel(), weights[rows].ravel()
+            return self.value_and_slope(trial, graph, share[rows])  # type: ignore[no-any-return]
+
+        lowest, _ = value_and_slope(places, every)
         for nearest in indices[:, :STARTS].T:
             trial = self.places[nearest]
-            value, _ = value_and_slope(trial)
+            value, _ = value_and_slope(trial, every)
             better = value < lowest
             places[better], lowest[better] = trial[better], value[better]
-        self._descend(places, value_and_slope)
-        return places
+        half = np.broadcast_to(0.5 * np.eye(places.shape[1]), (*places.shape, places.shape[1]))
+        return minima(places, every, value_and_slope, self.extent, half, STEPS, REST)[0]  # type: ignore[no-any-return]
 
     def points_at(self, places: np.ndarray) -> np.ndarray:
         """Points that belong at this rank's places of the map, shape (M, features).  Collective.
@@ -140,25 +143,6 @@ class PlacedMap:
                 theirs = block.arrays[0][near[rows, column] - block.start]
                 points[rows] += weights[rows, column][:, None] * theirs
         return points
-
-    def _descend(self, places, value_and_slope) -> None:  # type: ignore[no-untyped-def]
-        """Steps along the negative gradient, each point with a length of its own."""
-        extent, length = self.extent, np.ones(len(places))
-        moving = np.ones(len(places), dtype=bool)
-        value, slope = value_and_slope(places)
-        for _ in range(STEPS):
-            if not moving.any():
-                return
-            step = -0.5 * length[:, None] * slope
-            size = np.sqrt((step**2).sum(axis=1))
-            step *= np.minimum(1.0, 0.05 * extent / np.maximum(size, 1e-300))[:, None]
-            trial = np.where(moving[:, None], places + step, places)
-            trial_value, trial_slope = value_and_slope(trial)
-            better = moving & (trial_value < value)
-            places[better] = trial[better]
-            value[better], slope[better] = trial_value[better], trial_slope[better]
-            length *= np.where(better, 1.5, 0.3)
-            moving &= size > REST * extent
 
     def value_and_slope(self, places, graph, share, own=None):  # type: ignore[no-untyped-def]
         """Values of what points at ``places`` add to the objective, and their gradients.
@@ -183,6 +167,36 @@ class PlacedMap:
             slope_rate = rate * rows / (z + 2.0 * pushed)
             pushed = 0.5 * rows * np.log1p(2.0 * pushed / z)
         return pulled + rate * pushed, 2.0 * (pull + slope_rate[:, None] * push)
+
+
+def minima(start, rows, value_and_slope, extent, inverse, steps, rest):  # type: ignore[no-untyped-def]
+    """Minima near starts, and values there; ``rows`` are the points that start.
+
+    Descent along the negative gradient times ``inverse``, where the value falls, by steps whose
+    length fits the change of the slope along the step before.
+    """
+    places, active = start.copy(), np.arange(len(start))
+    value, slope = value_and_slope(places, rows)
+    lowest, length = value.copy(), np.ones(len(start))
+    for _ in range(steps):
+        if not active.size:
+            break
+        step = -length[:, None] * np.einsum("nij,nj->ni", inverse[rows[active]], slope)
+        size = np.linalg.norm(step, axis=1)
+        share = np.minimum(1.0, LONGEST * extent / np.maximum(size, 1e-300))
+        step *= share[:, None]
+        trial = places[active] + step
+        trial_value, trial_slope = value_and_slope(trial, rows[active])
+        better = trial_value < value
+        rise, fall = (step * (trial_slope - slope)).sum(axis=1), -(step * slope).sum(axis=1)
+        factor = np.divide(fall, rise, out=np.full(len(active), 3.0), where=rise > 0.0)
+        length *= share * np.where(better, np.minimum(factor, 3.0), np.minimum(factor, 0.3))
+        places[active[better]] = trial[better]
+        lowest[active[better]] = value[better] = trial_value[better]
+        slope[better] = trial_slope[better]
+        moving = size > rest * extent
+        active, value, slope, length = (e[moving] for e in (active, value, slope, length))
+    return places, lowest
 
 
 def interpolation(squared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -124,6 +124,12 @@ class EmbeddingOptions(AffinityOptions, MapOptions):
             minimum=1,
         ),
     ] = None
+    anchors: Annotated[
+        str | None, Help("file of lines 'number of a point, x, y': its place", is_file=True)
+    ] = None
+    anchor_weight: Annotated[
+        float | None, Help("w: adds 2 w/N |x - place|^2; by default points stay there", above=0)
+    ] = None
     density: Annotated[
         float,
         Help(

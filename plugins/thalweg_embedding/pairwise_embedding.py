@@ -196,22 +196,28 @@ class PairwiseEmbedding(
 
     def hessian_product(self, x: Array, direction: Array) -> Array:
         """H(x) ``direction``, at the cost of two gradients."""
+        self._refuse_densities()
         _, factor, shift, slopes = self._repelled(x, True)
         product = self.attraction.second_order(PRODUCT, x, direction, 0.0)
         product += self._lambda * factor * self.repulsion.second_order(PRODUCT, x, direction, shift)
         if self.normalized:
             along = sum_over_ranks(self.comm, float(np.vdot(slopes, direction)))
             product -= (4.0 * self._lambda * factor**2 * float(along)) * slopes
-        if (densities := self._density_term()) is not None:
-            product -= self._density_weight * densities.product(x, direction)
         return 4.0 * product
 
-    def hessian_diagonal(self, x: Array) -> Array:
+    def _refuse_densities(self) -> None:
         if self._density_term() is not None:
             raise InputError(
-                "the Hessian's diagonal is not computed where local densities count; use density "
-                "= 0, or a preconditioner that does not need it"
+                "the Hessian is not computed where local densities count; use density = 0, or a "
+                "method that does not need it"
             )
+
+    def hessian_diagonal(self, x: Array) -> Array:
+        self._refuse_densities()
+        return self.pairs_diagonal(x)
+
+    def pairs_diagonal(self, x: Array) -> Array:
+        """The Hessian's diagonal, less what else than pairs adds."""
         _, factor, shift, slopes = self._repelled(x, True)
         diagonal = self.attraction.second_order(DIAGONAL, x, x, 0.0)
         diagonal += self._lambda * factor * self.repulsion.second_order(DIAGONAL, x, x, shift)

@@ -15,7 +15,7 @@ from thalweg.parallel import RowExchange, RowPlan, collective_call, refuse_diffe
 from thalweg_embedding.affinities.affinities_from_data import neighbor_count, one_way
 from thalweg_embedding.affinities.distances import SparseDataset, nearest_by
 from thalweg_embedding.affinities.symmetric import both_ways, column_numbers
-from thalweg_embedding.new_points import PlacedMap
+from thalweg_embedding.new_points import PlacedMap, minima
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.grid_pairs import GridPairs
 from thalweg_embedding.quality import are_kept, checked_map
@@ -26,9 +26,8 @@ NEIGHBORS, REACH = 15, 5
 #: Principal directions along which data are moved, as in the paper.
 DIRECTIONS = 3
 
-#: Steps of a point that is moved; the longest, and below which it rests, as shares of the map's
-#: extent.
-STEPS, LONGEST, REST = 30, 0.05, 1e-3
+#: Steps of a point that is moved, and below which it rests, as a share of the map's extent.
+STEPS, REST = 30, 1e-3
 
 #: Least curvature of a point's loss that counts, as a share of the largest.
 FLATTEST = 0.1
@@ -128,20 +127,16 @@ def hessian_blocks(objective: Any, x: np.ndarray) -> np.ndarray:
     """Diagonal blocks of the Hessian, shape (local_rows, d, d).  Collective.
 
     They come from the diagonal, with the map turned by 45 degrees for each entry beside it, since
-    the objective does not change when a map is turned.  A correlation of densities is left out.
+    the objective does not change when a map is turned.  Densities and anchors are left out.
     """
-    d, density = x.shape[1], objective.density
+    d = x.shape[1]
     blocks = np.zeros((len(x), d, d))
-    objective.density = None
-    try:
-        blocks[:, range(d), range(d)] = objective.hessian_diagonal(x)
-        for i, j in itertools.combinations(range(d), 2):
-            turn = np.eye(d)
-            turn[[i, i, j, j], [i, j, i, j]] = np.array([1.0, 1.0, -1.0, 1.0]) / math.sqrt(2.0)
-            entry = objective.hessian_diagonal(x @ turn.T)[:, i]
-            blocks[:, i, j] = blocks[:, j, i] = entry - 0.5 * (blocks[:, i, i] + blocks[:, j, j])
-    finally:
-        objective.density = density
+    blocks[:, range(d), range(d)] = objective.pairs_diagonal(x)
+    for i, j in itertools.combinations(range(d), 2):
+        turn = np.eye(d)
+        turn[[i, i, j, j], [i, j, i, j]] = np.array([1.0, 1.0, -1.0, 1.0]) / math.sqrt(2.0)
+        entry = objective.pairs_diagonal(x @ turn.T)[:, i]
+        blocks[:, i, j] = blocks[:, j, i] = entry - 0.5 * (blocks[:, i, i] + blocks[:, j, j])
     return blocks
 
 
@@ -210,40 +205,11 @@ def _settled(others, places, weights, similar, own, inverse):  # type: ignore[no
         return others.value_and_slope(trial, graph, np.ones(len(rows)), own[rows])  # type: ignore[no-any-return]
 
     extent = others.extent
-    settled, lowest = _minima(places, np.arange(len(own)), value_and_slope, extent, inverse)
+    how = value_and_slope, extent, inverse, STEPS, REST
+    settled, lowest = minima(places, np.arange(len(own)), *how)
     for start in similar.swapaxes(0, 1):
         rows = np.flatnonzero(np.linalg.norm(start - settled, axis=1) > APART * extent)
-        found, value = _minima(start[rows], rows, value_and_slope, extent, inverse)
+        found, value = minima(start[rows], rows, *how)
         better = value < lowest[rows]
         settled[rows[better]], lowest[rows[better]] = found[better], value[better]
     return settled
-
-
-def _minima(start, rows, value_and_slope, extent, inverse):  # type: ignore[no-untyped-def]
-    """Minima near starts, and values there; ``rows`` are the points that start.
-
-    Descent along the negative gradient times ``inverse``, where the value falls, by steps whose
-    length fits the change of the slope along the step before.
-    """
-    places, active = start.copy(), np.arange(len(start))
-    value, slope = value_and_slope(places, rows)
-    lowest, length = value.copy(), np.ones(len(start))
-    for _ in range(STEPS):
-        if not active.size:
-            break
-        step = -length[:, None] * np.einsum("nij,nj->ni", inverse[rows[active]], slope)
-        size = np.linalg.norm(step, axis=1)
-        share = np.minimum(1.0, LONGEST * extent / np.maximum(size, TINY))
-        step *= share[:, None]
-        trial = places[active] + step
-        trial_value, trial_slope = value_and_slope(trial, rows[active])
-        better = trial_value < value
-        rise, fall = (step * (trial_slope - slope)).sum(axis=1), -(step * slope).sum(axis=1)
-        factor = np.divide(fall, rise, out=np.full(len(active), 3.0), where=rise > 0.0)
-        length *= share * np.where(better, np.minimum(factor, 3.0), np.minimum(factor, 0.3))
-        places[active[better]] = trial[better]
-        lowest[active[better]] = value[better] = trial_value[better]
-        slope[better] = trial_slope[better]
-        moving = size > REST * extent
-        active, value, slope, length = (e[moving] for e in (active, value, slope, length))
-    return places, lowest

@@ -5,10 +5,10 @@ rows, whose neighbors are sought among *all* rows, so that they stay cheap for a
 """
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from thalweg.data import Dataset, comm_of
 from thalweg.engines.neighbors import nearest_neighbors
@@ -33,8 +33,8 @@ NEIGHBORS, METRIC_NEIGHBORS = 15, 10
 #: the sample of wide data.
 SAMPLE, BUDGET = 2000, 5e10
 
-#: Clusters whose centers are compared where there are no classes, and rows they are found in.
-CLUSTERS, CLUSTERED_ROWS = 20, 5000
+#: Points that are compared in place of centers where there are no classes.
+CENTERS = 1000
 
 #: Share of ratios of distances that count in full: the source leaves out the largest tenth.
 RATIOS = 0.9
@@ -68,8 +68,8 @@ def map_quality(
         ``recall``: share of the nearest neighbors in the data that are so in the map;
         ``accuracy``: of a class by the votes of neighbors in the map (with labels);
         ``trustworthiness``: of Venna and Kaski (2001), within the sample;
-        ``center_correlation``: Spearman's, of distances between the centers of classes, or of 20
-        k-means clusters, in the data and in the map;
+        ``center_correlation``: Spearman's, of distances between the centers of classes, or else of
+        1,000 points, in the data and in the map;
         ``intrinsic_dimension``: of the data, by the two nearest neighbors (Facco, d'Errico,
         Rodriguez and Laio 2017; MATHEMATICS.md, "Intrinsic dimension");
         ``nearest_distance``: median distance to the nearest neighbor in the map;
@@ -242,38 +242,23 @@ def _center_correlation(
 ) -> float:
     from scipy.stats import spearmanr
 
-    layout = data.layout
+    layout, groups = data.layout, np.zeros(len(places), dtype=int)
     if labels is None:
-        # Clusters by k-means on a sample.
-        rows = sampled_rows(layout, CLUSTERED_ROWS, seed)
-        whole = layout.gather_some(np.asarray(data.values), rows).astype(float)
-        count = min(CLUSTERS, max(3, len(rows) // 10))
-
-        def centers() -> np.ndarray:
-            from sklearn.cluster import KMeans
-            from sklearn.exceptions import ConvergenceWarning
-
-            with warnings.catch_warnings():  # of fewer distinct points than clusters
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                clusters: Any = KMeans(count, n_init=3, random_state=seed).fit(whole)
-            return np.asarray(clusters.cluster_centers_)
-
-        middle = on_root(data.comm, centers)
-        values = np.asarray(data.values, dtype=float)
-        groups = ((middle**2).sum(axis=1) - 2.0 * values @ middle.T).argmin(axis=1)
+        rows = sampled_rows(layout, CENTERS, seed)
+        count = len(rows)
     else:
         _, numbers = np.unique(labels, return_inverse=True)
         groups, count = numbers[layout.start : layout.stop], int(numbers.max()) + 1
     if count < 3:
         return math.nan
-    sizes = np.asarray(
-        sum_over_ranks(data.comm, np.bincount(groups, minlength=count).astype(float))
-    )
+    sizes = sum_over_ranks(data.comm, np.bincount(groups, minlength=count).astype(float))
     distances = []
     for points in (np.asarray(data.values, dtype=float), places):
-        sums = np.zeros((count, points.shape[1]))
-        np.add.at(sums, groups, points)
-        means = np.asarray(sum_over_ranks(data.comm, sums)) / np.maximum(sizes, 1.0)[:, None]
-        apart = np.linalg.norm(means[:, None] - means[None], axis=2)
-        distances.append(apart[np.triu_indices(count, 1)])
+        if labels is None:
+            means = layout.gather_some(points, rows)
+        else:
+            sums = np.zeros((count, points.shape[1]))
+            np.add.at(sums, groups, points)
+            means = np.asarray(sum_over_ranks(data.comm, sums)) / np.maximum(sizes, 1.0)[:, None]
+        distances.append(pdist(means))
     return float(spearmanr(*distances).statistic)

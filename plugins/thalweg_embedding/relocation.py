@@ -112,3 +112,10 @@ def row_sums(weights: Any, places: Relocation | None) -> np.ndarray:
     """Sums of placed weights, for this rank's rows of the variable.  Collective."""
     sums = np.asarray(weights.sum(axis=1), dtype=float).ravel()
     return sums if places is None else places.backward(sums)
+
+
+def degrees_and_free(objective: Any, x: Array) -> tuple[np.ndarray, np.ndarray]:
+    """Row sums of the attractive weights with pulls to anchors, and whether points may move."""
+    sums, anchors = row_sums(*placed_weights(objective, x)), getattr(objective, "anchors", None)
+    free = np.ones((len(sums), 1), dtype=bool) if anchors is None else anchors.free
+    return sums if anchors is None else sums + anchors.pull[:, 0], free

@@ -89,10 +89,6 @@ class Manifold(ABC):
         et al., definition 4.1.1).  ``direction`` is tangent at ``x``.
         """
 
-    def inner(self, x: Array, first: Array, second: Array) -> float:
-        """Inner product of two tangent vectors at ``x``; by default that of the space around."""
-        return self.layout.dot(first, second)
-
     @abstractmethod
     def distance(self, x: Array) -> float:
         """Distance of ``x`` from the manifold, 0 on it; for checks."""

@@ -122,6 +122,7 @@ class MapEstimator(MapTransformer):
         "negative_sample_rate": "all pairs repel; use lambda_, half of that rate",
         "n_iter_early_exag": "stages end by themselves; use early_exaggeration for their beginning",
         "initialization": "use init",
+        **dict.fromkeys(("anchors", "anchor_weight"), "maps whose points all repel take them"),
         "dof": "use degrees_of_freedom=2 * dof - 1",
     }
 
@@ -145,11 +146,12 @@ class MapEstimator(MapTransformer):
     def _checked(self) -> dict[str, Any]:
         """Options of the objective, checked as those of a configuration file are."""
         options = declared_options(type(self)._build)
-        objects = [n for n in ("init", "neighbor_search") if not isinstance(getattr(self, n), str)]
+        names = "init", "neighbor_search", "anchors"
+        objects = [name for name in names if not isinstance(getattr(self, name, ""), str)]
         options = tuple(option for option in options if option.name not in objects)
         checked = check_parameters(self, options, {"n_components": "dimensions"})
-        names = {"max_iter": "iterations", "tol": "decrease", "n_iter_without_progress": "window"}
-        check_parameters(self, STOP_OPTIONS, names)
+        stop = {"max_iter": "iterations", "tol": "decrease", "n_iter_without_progress": "window"}
+        check_parameters(self, STOP_OPTIONS, stop)
         return {"lambda_" if name == "lambda" else name: value for name, value in checked.items()}
 
     @collective_call(lambda self, X, *_, **__: comm_of(X))
@@ -230,14 +232,12 @@ class MapEstimator(MapTransformer):
         InputError
             A map that was fitted on several ranks.
         """
-        if isinstance(X, Dataset):
+        placed = self._fitted_map() if self.__sklearn_is_fitted__() else None
+        if isinstance(X, Dataset) or (placed is not None and placed.layout is not None):
             raise InputError("partial_fit extends maps of one process, from arrays or matrices")
-        if not self.__sklearn_is_fitted__():
+        if placed is None:
             # A copy: callers read the next points into the same buffer.
             return self.fit(copy.deepcopy(X), y)  # type: ignore[no-any-return]
-        placed = self._fitted_map()
-        if placed.layout is not None:
-            raise InputError("partial_fit extends maps of one process, from arrays or matrices")
         with job_threads(self.n_jobs):
             new = self._checked_new_points(X, False)
             start = np.vstack([placed.places, placed.place(new)])
@@ -351,7 +351,9 @@ class MapEstimator(MapTransformer):
         if start is not None and bounding_box(dataset.layout, start)[1] == 0.0:
             raise InputError("init puts all points at one place, where no force acts")
         options = {"start": start, **parameters, **fixed}
-        options.setdefault("neighbor_search", self.neighbor_search)  # an object is no option
+        for name in ("neighbor_search", "anchors"):  # objects are no options
+            if hasattr(self, name):
+                options.setdefault(name, getattr(self, name))
         return dataset, type(self)._build(dataset, dataset.comm, **options)
 
     def _keep(self, result: thalweg.Result, dataset: Dataset, objective: PairwiseEmbedding) -> None:

@@ -17,6 +17,16 @@ from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 class PairwiseEstimator(MapEstimator):
     """Base of the estimators that attract by affinities and repel all pairs.
 
+    Parameters
+    ----------
+    anchors
+        Places of some points: a dictionary by the numbers of rows, rows of such a number and a
+        place, an array (n_samples, n_components) with NaN for free points, or a file of either.
+        On several ranks the same on each.
+    anchor_weight
+        None: these points stay there to the bit.  Else 2 w/n_samples times the squared distances
+        is added: with 1 a place draws as strongly as all near neighbors of a point together.
+
     Attributes
     ----------
     kl_divergence_ : float
@@ -36,6 +46,8 @@ class PairwiseEstimator(MapEstimator):
     target_weight: float = 0.0
     early_exaggeration: float | None = None
     exaggeration: float | None = None
+    anchors: Any = None
+    anchor_weight: float | None = None
     lambda_: float | None = None
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 from numba import njit, prange
 
-from thalweg.parallel import Array, Layout, RowExchange, RowPlan, kernel, sum_large, sum_over_ranks
+from thalweg.parallel import Array, Layout, RowExchange, RowPlan, kernel, sum_over_ranks
 from thalweg_embedding.relocation import Relocation
 
 #: Added to squared radii in the map, in map units, and relative to the mean in the data.
@@ -21,9 +21,6 @@ EPSILON, SMALLEST = 1e-2, 1e-12
 
 #: Added to the variance of the logarithms in the map.
 VARIANCE_SHIFT = 0.1
-
-#: Length of a step of differences, relative to the map: the cube root of the rounding.
-DIFFERENCE = 6e-6
 
 
 class DensityCorrelation:
@@ -72,20 +69,6 @@ class DensityCorrelation:
         slopes = np.empty((len(self._edges), self.layout.columns))
         _slopes(points, pulls, *self._graph, slopes)
         return correlation, slopes if self._places is None else self._places.backward(slopes)
-
-    def product(self, rows: Array, direction: Array) -> Array:
-        """A quarter of the Hessian times ``direction``, by central differences.  Collective."""
-        norm = self.layout.norm(direction)
-        if norm == 0.0:
-            return np.zeros_like(direction)
-        # The term does not see where the map lies, and a far point must not widen the step.
-        count, comm = self.layout.rows, self.layout.comm
-        centered = rows - sum_large(comm, rows.sum(axis=0)) / count
-        lengths = np.linalg.norm(centered, axis=1) + math.sqrt(EPSILON)
-        typical = math.exp(sum_over_ranks(comm, float(np.log(lengths).sum())) / count)
-        step = DIFFERENCE * typical * math.sqrt(count) / norm
-        ahead, behind = (self.total_and_slopes(centered + h * direction)[1] for h in (step, -step))
-        return (ahead - behind) / (2.0 * step)
 
     def _points(self, rows: Array) -> Array:
         """Rows of the map where the edges' are, and the ghost rows.  Collective."""

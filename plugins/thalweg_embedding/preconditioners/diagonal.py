@@ -9,7 +9,7 @@ from thalweg.engines.hessian import HessianDiagonal
 from thalweg.engines.laplacian import AttractiveLaplacian
 from thalweg.interfaces import Capability, Objective, Preconditioner
 from thalweg.parallel import Array, Layout, sum_over_ranks
-from thalweg_embedding.relocation import placed_weights, row_sums
+from thalweg_embedding.relocation import degrees_and_free
 
 #: A degree is at least this share of the mean: a point without neighbors moves like the others.
 SMALLEST_SHARE = 1e-3
@@ -42,21 +42,17 @@ class FixedPoint(Preconditioner):
 
     requires: ClassVar[tuple[type[Capability], ...]] = (AttractiveLaplacian,)
 
-    _objective: Any
-    _inverse: Array
+    _inverse: Any
 
-    def setup(self, objective: Objective, x: Array) -> None:
-        self._objective = objective
-        self._take(x)
+    def setup(self, objective: Any, x: Array) -> None:
+        self._objective, self._inverse = objective, None
+        self.update(x)
 
     def update(self, x: Array) -> None:
-        if self._objective.attraction_changes:
-            self._take(x)
-
-    def _take(self, x: Array) -> None:
         objective = self._objective
-        degrees = floored(objective.layout, row_sums(*placed_weights(objective, x)))
-        self._inverse = 1.0 / (objective.attraction_scale * degrees[:, None])
+        if objective.attraction_changes or self._inverse is None:
+            degrees = floored(objective.layout, degrees_and_free(objective, x)[0])
+            self._inverse = 1.0 / (objective.attraction_scale * degrees[:, None])
 
     def apply(self, residual: Array) -> Array:
         return residual * self._inverse

@@ -13,7 +13,7 @@ from thalweg.numerics import conjugate_gradients
 from thalweg.parallel import Array, Layout
 from thalweg.plugins import Help
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
-from thalweg_embedding.relocation import RowMatrix, placed_weights, row_sums
+from thalweg_embedding.relocation import RowMatrix, degrees_and_free, placed_weights
 
 
 class RepulsiveBlocks(Capability):
@@ -110,13 +110,14 @@ class PartialHessian(Preconditioner):
 
     def _take_weights(self, x: Array) -> None:
         weights, places = placed_weights(self._objective, x)
-        self._degrees = row_sums(weights, places)[:, None]
+        degrees, self._free = degrees_and_free(self._objective, x)
+        self._degrees = degrees[:, None]
         self._weights = RowMatrix(self._layout, weights, places)
 
     def _product(self, direction: Array) -> Array:
         repelled = self._objective.repulsive_product(self._point, direction)
         pulled = self._degrees * direction - self._weights.multiply(direction)
-        return repelled + self._objective.attraction_scale * pulled
+        return repelled + self._objective.attraction_scale * self._free * pulled
 
     def apply(self, residual: Array) -> Array:
         """Preconditioned conjugate gradients on B direction = residual."""

@@ -13,11 +13,14 @@ from thalweg.plugins import Help
 from thalweg_embedding.affinities.symmetric import Weights, transposed
 from thalweg_embedding.defaults import FULL_LIMIT, MAX_NEIGHBORS, MIN_NEIGHBORS, SHARE_OF_NEIGHBORS
 from thalweg_embedding.preconditioners.diagonal import floored
-from thalweg_embedding.relocation import placed_weights
+from thalweg_embedding.relocation import degrees_and_free, placed_weights
 
 #: mu as a share of the smallest diagonal entry; the second where the graph falls apart.
 SHIFT = 1e-10
 SHIFT_OF_PIECES = 1e-2
+
+#: Degree of a point that stays where it is, over its own: others see it at rest.
+AT_REST = 1e10
 
 #: Relative residuals of solves.
 LOOSE, EXACT = 0.1, 1e-8
@@ -81,9 +84,12 @@ class SpectralDirection(Preconditioner):
         layout, scale = objective.layout, objective.attraction_scale
         weights: Any
         weights, self._places = placed_weights(objective, x)
+        degrees, self._free = degrees_and_free(objective, x)
+        free = self._free[:, 0]
         if self._places is not None:
             layout = self._places.layout.with_columns(layout.columns)
-        degrees = floored(layout, np.asarray(weights.sum(axis=1), dtype=float).ravel())
+            degrees, free = self._places.forward(degrees), self._places.forward(free)
+        degrees = floored(layout, degrees)
         kappa = self.neighbors
         if kappa is None:
             here = weights.nnz if scipy.sparse.issparse(weights) else np.count_nonzero(weights)
@@ -101,7 +107,7 @@ class SpectralDirection(Preconditioner):
             weights,
             scale=scale,
             shift=share * scale * least,
-            degrees=degrees,
+            degrees=np.where(free, degrees, AT_REST * degrees),
             method=self.method,
             rtol=self.residual or (LOOSE if self.loose else EXACT),
         )
@@ -110,8 +116,9 @@ class SpectralDirection(Preconditioner):
 
     def apply(self, residual: Array) -> Array:
         if self._places is None:
-            return self._solver.solve(residual)
-        return self._places.backward(self._solver.solve(self._places.forward(residual)))
+            return self._free * self._solver.solve(residual)
+        solution = self._solver.solve(self._places.forward(residual))
+        return self._free * self._places.backward(solution)
 
     def close(self) -> None:
         if hasattr(self, "_solver"):  # a run may be refused before set-up

@@ -110,12 +110,9 @@ def test_an_embedding_that_does_not_fit_is_refused_by_what_the_plan_says(comm, m
         t_sne(data, comm, **arguments)
 
 
-def test_memory_is_shared_by_the_ranks_of_a_machine(comm):
+def test_memory_is_shared_by_ranks_and_too_much_is_refused_before_it_is_taken(comm):
     there = memory_per_rank(comm)
     assert there * comm.size == pytest.approx(memory_per_rank(comm.Split(comm.rank)))
-
-
-def test_dense_affinities_of_300000_points_are_refused_before_any_is_computed():
     points = np.zeros((300_000, 2), dtype=np.float32)
     with pytest.raises(InputError, match=r"300,000 points .* GiB.* use graph = 'sparse'"):
         TSNE(graph="dense").fit(points)

@@ -137,18 +137,14 @@ def test_rows_without_distances_are_refused():
         NeighborsTransformer().fit_transform(rows.astype("datetime64[s]"))
 
 
-def test_a_search_of_another_norm_is_refused_and_equal_distances_are_noted():
+def test_what_does_not_fit_is_refused_and_what_has_no_effect_is_noted():
     options = {"perplexity": 5.0, "max_iter": 3}
     with pytest.raises(InputError, match="another p than 2"):
         TSNE(neighbor_search=KNeighborsTransformer(p=1), **options).fit(POINTS)
-    connected = kneighbors_graph(POINTS, 15)
-    model = TSNE(metric="precomputed", **options).fit(connected)
+    model = TSNE(metric="precomputed", **options).fit(kneighbors_graph(POINTS, 15))
     assert any("as in a graph of connectivity" in note for note in model.notes_)
-
-
-def test_options_that_others_replace_are_refused_or_noted():
     with pytest.raises(InputError, match="both given"):
-        TSNE(perplexity=5.0, perplexities=[5.0, 10.0]).fit(POINTS)
+        TSNE(perplexities=[5.0, 10.0], **options).fit(POINTS)
     for options, name in (
         ({"perplexity": 7.0, "affinity": "uniform"}, "perplexity"),
         ({"n_neighbors": 7}, "n_neighbors"),

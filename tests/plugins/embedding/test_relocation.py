@@ -38,8 +38,8 @@ def vectors_of(objective):
     found = {"value": objective.value(x)}
     found["again"], gradient = objective.value_and_gradient(x)
     found["gradient"] = layout.gather_rows(gradient)
-    found["product"] = layout.gather_rows(objective.hessian_product(x, moves))
     if objective.density is None:
+        found["product"] = layout.gather_rows(objective.hessian_product(x, moves))
         found["diagonal"] = layout.gather_rows(objective.hessian_diagonal(x))
     for part in (
         SpectralDirection(),
@@ -59,6 +59,7 @@ def vectors_of(objective):
     "options",
     [
         {"perplexity": 6.0, "density": 0.1},
+        {"perplexity": 6.0, "anchors": {1: (1.0, 0.0), 250: (0.0, 1.0)}},
         {"perplexity": 6.0, "metric": "cosine", "init": "spectral"},
     ],
 )

@@ -1,0 +1,141 @@
+"""Anchored points: places of the map that points keep, or that they are drawn to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thalweg.errors import InputError
+from thalweg.parallel import Array, Layout, agreed, on_root, sum_over_ranks
+from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
+
+
+def anchor_table(given: Any, layout: Layout) -> np.ndarray:
+    """Numbers of anchored points, and after each its place; shape (n_anchored, 1 + columns).
+
+    ``given``: that table, also as a dictionary or the name of a file, ``.npy`` or lines ``number,
+    x, y``; or rows of places, NaN of points that are free as those beyond the last are.
+    """
+    try:
+        if isinstance(given, Mapping):
+            given = [(row, *np.ravel(place)) for row, place in given.items()]
+        elif isinstance(given, str | Path):
+            file = Path(given).expanduser()
+            given = np.load(file) if file.suffix == ".npy" else np.loadtxt(file, delimiter=",")
+        table = np.atleast_2d(np.asarray(given, dtype=float))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the anchors cannot be read as an array of numbers: {error}") from error
+    if table.shape[1:] == (layout.columns,):
+        table = np.column_stack([np.arange(len(table)), table])[~np.isnan(table).all(axis=1)]
+    fits = table.shape == (len(np.unique(table[:, 0])), 1 + layout.columns) and table.size > 0
+    known = np.isin(table[:, 0], np.arange(layout.rows)).all() and np.isfinite(table).all()
+    if not (fits and known):
+        raise InputError(
+            f"anchors must be rows of {layout.columns} coordinates, NaN for free points, or of the "
+            f"number of a point, each once from 0 to {layout.rows - 1}, and its coordinates"
+        )
+    return table
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """Which of this rank's points have a place of their own, and how they are held there.
+
+    Where ``free`` is False, shape (local_rows, 1), a point stays at its row of ``places``; to where
+    ``pull`` is above 0, of that shape too, 2 pull |x - t|^2 draws it.
+    """
+
+    layout: Layout
+    places: np.ndarray  # zeros for points without one
+    pull: np.ndarray
+    free: np.ndarray
+
+    @classmethod
+    def of(cls, given: Any, weight: float | None, layout: Layout) -> "Anchors | None":
+        """What a user gives.  Collective.
+
+        A weight of 1 draws as strongly as a point's neighbors do where they are near.
+        """
+        if given is None:
+            if weight is not None:
+                raise InputError("anchor_weight has no meaning without anchors; leave it out")
+            return None
+        table = on_root(layout.comm, lambda: anchor_table(given, layout))
+        rows = table[:, 0].astype(int) - layout.start
+        here, places = (rows >= 0) & (rows < layout.local_rows), np.zeros(layout.shape)
+        anchored, rows = np.zeros((layout.local_rows, 1), dtype=bool), rows[here]
+        places[rows], anchored[rows] = table[here, 1:], True
+        return cls(
+            layout, places, (weight or 0.0) / layout.rows * anchored, ~anchored | bool(weight)
+        )
+
+    def aligned(self, rows: Array) -> Array:
+        """The map turned, mirrored and moved so that points lie as their places do.  Collective."""
+        comm, here = self.layout.comm, (self.pull > 0.0) | ~self.free
+        sums = [(each * here).sum(axis=0) for each in (np.ones_like(rows), rows, self.places)]
+        count, *means = np.asarray(sum_over_ranks(comm, np.array(sums)))
+        middle, goal = (mean / np.maximum(count, 1.0) for mean in means)
+        own, wanted = here * (rows - middle), here * (self.places - goal)
+        left, _, right = np.linalg.svd(np.asarray(sum_over_ranks(comm, own.T @ wanted)))
+        return np.asarray((rows - middle) @ agreed(comm, left @ right) + goal)
+
+
+class AnchoredEmbedding(PairwiseEmbedding):
+    """An embedding some of whose points are anchored.
+
+    Points that stay are no variables: the objective takes them from their places whatever is in
+    their rows, and derivatives along them are zero.
+    """
+
+    anchors: Anchors
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "anchors": self.anchors}
+
+    def _placed(self, x: Array) -> Array:
+        return np.where(self.anchors.free, x, self.anchors.places)
+
+    def initial_point(self, seed: int) -> Array:
+        return self._placed(super().initial_point(seed))
+
+    def escape_stationary_point(self, x: Array) -> Array:
+        moved = super().escape_stationary_point(x)
+        return x if moved is x else self._placed(moved)
+
+    def solution(self, x: Array) -> np.ndarray:
+        return self._placed(x)
+
+    def metrics(self, x: Array) -> Mapping[str, Any]:
+        return super().metrics(self._placed(x))
+
+    def _with_pull(self, x: Array, value: float) -> float:
+        square = float((self.anchors.pull * (x - self.anchors.places) ** 2).sum())
+        pulled, attracted = 2.0 * float(sum_over_ranks(self.comm, square)), self._last[1]
+        self._last = value + pulled, attracted + pulled, self._last[2]
+        return value + pulled
+
+    def value(self, x: Array) -> float:
+        return self._with_pull(x, super().value(self._placed(x)))
+
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
+        value, gradient = super().value_and_gradient(self._placed(x))
+        gradient += 4.0 * self.anchors.pull * (x - self.anchors.places)
+        return self._with_pull(x, value), self.anchors.free * gradient
+
+    def hessian_product(self, x: Array, direction: Array) -> Array:
+        moved = self.anchors.free * direction
+        product = super().hessian_product(self._placed(x), moved)
+        return self.anchors.free * (product + 4.0 * self.anchors.pull * moved)
+
+    def hessian_diagonal(self, x: Array) -> Array:
+        diagonal = super().hessian_diagonal(self._placed(x))
+        return np.asarray(self.anchors.free * (diagonal + 4.0 * self.anchors.pull))
+
+    def repulsive_product(self, x: Array, direction: Array) -> Array:
+        moved = self.anchors.free * direction
+        return self.anchors.free * super().repulsive_product(self._placed(x), moved)
+
+    def attractive_degrees(self) -> np.ndarray:
+        return super().attractive_degrees() + self.anchors.pull[:, 0]

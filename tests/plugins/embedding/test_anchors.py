@@ -1,0 +1,139 @@
+"""Anchored points stay where they are told, or are drawn there, in every way to minimize."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import thalweg
+from thalweg.data import Dataset
+from thalweg.errors import InputError
+from thalweg.parallel import MPI
+from thalweg.testing import check_capabilities, check_gradient, check_resumption
+from thalweg_descent.lbfgs import LBFGS
+from thalweg_embedding import TSNE, PaCMAP, objectives
+from thalweg_embedding.preconditioners.spectral import SpectralDirection
+
+POINTS = load_digits().data[:83]
+TABLE = np.array([(3, 4.0, 3.0), (50, -5.0, 0.0), (82, 1.0, -6.0)])
+NUMBERS, PLACES = TABLE[:, 0].astype(int), TABLE[:, 1:]
+
+each_weight = pytest.mark.parametrize("weight", [None, 0.7])
+
+
+def build(name, comm, weight, anchors=TABLE, **options):
+    data = Dataset.from_array(POINTS, comm=comm)
+    chosen = {"perplexity": 7.0, "anchors": anchors, "anchor_weight": weight, **options}
+    return getattr(objectives, name)(data, comm, **chosen)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@each_weight
+@pytest.mark.parametrize("name", ["t_sne", "elastic_embedding", "umap_embedding"])
+def test_derivatives_are_those_of_the_value(comm, name, weight):
+    objective = build(name, comm, weight, graph="sparse")
+    x = objective.initial_point(0) + objective.layout.random_normal(1, 0.3)
+    check_gradient(objective, x)
+    assert {"Hessian product", "Hessian diagonal"} <= set(check_capabilities(objective, x))
+
+
+@pytest.mark.ranks(1, 2, 3)
+@each_weight
+@pytest.mark.parametrize("graph", ["dense", "sparse"])
+@pytest.mark.parametrize("by", ["spectral", "partial-hessian", "fixed-point", "hessian-diagonal"])
+def test_points_stay_to_the_bit_and_iterates_are_those_of_one_rank(comm, by, graph, weight):
+    def run(where):
+        objective = build("t_sne", where, weight, graph=graph, early_exaggeration=4.0)
+        chosen = {"preconditioner": by, "iterations": 12, "decrease": 0.0}
+        return thalweg.minimize(objective, solver="gradient-descent", **chosen)
+
+    result, alone = run(comm), run(MPI.COMM_SELF)
+    np.testing.assert_allclose(result.trace["objective"], alone.trace["objective"], rtol=1e-8)
+    assert np.array_equal(result.gather()[NUMBERS], PLACES) == (weight is None)
+
+
+def test_points_come_as_near_as_their_weight_says_and_the_divergence_is_that_of_pairs(comm):
+    apart, data = [], Dataset.from_array(POINTS)
+    for weight in (0.1, 10.0):
+        objective = build("t_sne", comm, weight)
+        result = thalweg.minimize(objective, iterations=300)
+        apart.append(result.x[NUMBERS] - PLACES)
+        pairs = objectives.t_sne(data, comm, perplexity=7.0).value(result.x)
+        assert result.metrics["kl_divergence"] == pytest.approx(pairs)
+        pulled = 2.0 * weight / 83 * (apart[-1] ** 2).sum()
+        assert objective.value(result.x) == pytest.approx(pairs + pulled)
+    assert np.abs(apart[1]).max() < 0.1 * np.abs(apart[0]).max()
+
+
+@each_weight
+def test_every_form_of_anchors_gives_the_same_map_which_grows(weight, tmp_path):
+    rows = np.full((83, 2), np.nan)
+    rows[NUMBERS] = PLACES
+    np.save(tmp_path / "rows.npy", rows)
+    chosen = {"anchor_weight": weight, "perplexity": 7, "random_state": 0, "max_iter": 60}
+    forms = [dict(zip(NUMBERS, PLACES, strict=True)), TABLE, str(tmp_path / "rows.npy"), rows]
+    *others, model = (TSNE(anchors=form, **chosen).fit(POINTS) for form in forms)
+    for other in others:
+        np.testing.assert_array_equal(other.embedding_, model.embedding_)
+    assert (model.faithfulness()["singularity"] < np.inf).any()
+    longer = model.partial_fit(load_digits().data[83:90]).embedding_
+    assert np.array_equal(longer[NUMBERS], PLACES) == (weight is None)
+
+
+def test_a_start_is_turned_mirrored_and_moved_to_the_places(comm):
+    plain = build("t_sne", comm, None, None).start.fixed
+    moved = plain @ [[0.6, 0.8], [0.8, -0.6]] + [3.0, -1.0]
+    anchors = np.column_stack([np.arange(6), moved[:6]])
+    start = build("t_sne", comm, 1.0, anchors).start.fixed
+    np.testing.assert_allclose(start, moved, atol=1e-10 * np.abs(moved).max())
+
+
+@pytest.mark.ranks(1, 2)
+@each_weight
+def test_runs_go_on_to_the_same_bits_with_the_same_anchors_alone(comm, weight, tmp_path):
+    objective = build("t_sne", comm, weight)
+    solver = LBFGS(preconditioner=SpectralDirection())
+    check_resumption(lambda: solver, objective, objective.initial_point(0))
+    file = Path(comm.bcast(str(tmp_path))) / "anchors.csv"
+    anchored = (
+        {"anchors": str(file)}
+        if weight is None
+        else {"anchors": str(file), "anchor_weight": weight}
+    )
+    for shift, iterations in (0.0, 20), (1.0, 30), (0.0, 30):
+        if comm.rank == 0:
+            np.savetxt(file, np.add(TABLE, [0.0, shift, 0.0]), delimiter=",")
+        comm.barrier()
+        config = {
+            "data": {"name": "digits", "rows": 83},
+            "objective": {"name": "t-sne", **anchored},
+            "stop": {"iterations": iterations, "decrease": 0.0},
+            "output": {"pictures": False},
+        }
+        run = {"resume": iterations > 20, "comm": comm}
+        if shift:
+            with pytest.raises(InputError, match="anchors"):
+                thalweg.run(config, file.parent / "run", **run)
+            continue
+        result = thalweg.run(config, file.parent / "run", **run)
+        assert np.array_equal(result.gather()[NUMBERS], PLACES) == (weight is None)
+
+
+@pytest.mark.parametrize(
+    ("anchors", "words"),
+    [
+        ({83: (0.0, 0.0)}, "from 0 to 82"),
+        ([(1, 0.0, np.nan)], "anchors must be"),
+        (np.vstack([TABLE, TABLE]), "each once"),
+        (np.zeros((4, 5)), "2 coordinates"),
+        ({1: "somewhere"}, "cannot be read"),
+        ("missing.csv", "missing.csv"),
+        (None, "no meaning without anchors"),
+    ],
+)
+def test_anchors_that_do_not_fit_are_refused(anchors, words):
+    with pytest.raises(InputError, match=words):
+        TSNE(anchors=anchors, anchor_weight=1.0).fit(POINTS)
+    with pytest.raises(TypeError, match="maps whose points all repel take them"):
+        PaCMAP(anchors=TABLE)
