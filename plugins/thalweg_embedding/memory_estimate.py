@@ -24,9 +24,6 @@ UNEVEN = 1.1
 #: attraction's edges, for the run.
 FOUND, MADE, SENT, KEPT = 80.0, 88.0, 27.0, 42.0
 
-#: Copies of rows that an approximate search makes on several ranks, per row.
-COPIES = 1.5
-
 #: Edges per point of the spectral direction's graph, and bytes of one with its parts.
 LAPLACIAN_EDGES, LAPLACIAN_BYTES = 12.0, 40.0
 
@@ -155,7 +152,8 @@ def _load(problem: Problem) -> PhaseEstimate:
 def _neighbors(problem: Problem, k: float) -> PhaseEstimate:
     n, columns, several = problem.local_rows, problem.columns, problem.ranks > 1
     if problem.objective.get("neighbor_search") == "approximate":
-        rows = 12.0 * (1.0 + COPIES * several) * n * columns + 8.0 * n * columns * several
+        # Rows in the order of their cells and a factor of products, and two blocks of others.
+        rows = (12.0 + 20.0 * several) * n * columns
     else:
         # Blocks go half of the way round, and the best pairs of their rows back.
         rows = (8.0 * columns * 3.0 + 44.0 * k) * n if several else 8.0 * n * columns

@@ -40,11 +40,6 @@ class Relocation:
         rows[self._routes.rows] = returned
         return rows
 
-    def original_numbers(self, rows: np.ndarray) -> np.ndarray:
-        """Numbers in the origin of rows given by their new numbers; int64, of the same shape."""
-        original = self.forward(np.arange(self.origin.start, self.origin.stop))
-        return rows_at(self.layout, original, rows)
-
     def new_numbers(self, rows: np.ndarray) -> np.ndarray:
         """New numbers of rows given by their numbers in the origin; int64, of the same shape."""
         numbers = self.backward(np.arange(self.layout.start, self.layout.stop))
@@ -55,7 +50,7 @@ class Relocation:
         own = self.forward(np.arange(self.origin.start, self.origin.stop))
         rows = np.repeat(own, np.diff(matrix.indptr))
         routes = RowRoutes(self.origin.comm, self.origin.owners(rows))
-        columns = routes.deliver(self.original_numbers(matrix.indices))
+        columns = routes.deliver(rows_at(self.layout, own, matrix.indices))
         entries = routes.deliver(matrix.data)
         rows = routes.deliver(rows) - self.origin.start
         shape = (self.origin.local_rows, self.origin.rows)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+import scipy.sparse
 
 from thalweg.parallel import MPI, sum_large, sum_over_ranks
 
@@ -27,9 +28,9 @@ def lloyd(
         if moved == 0 or number == iterations:
             return labels, centers, number
         number += 1
-        member = np.zeros((len(rows), len(centers)))
-        member[np.arange(len(rows)), labels] = 1.0
-        sums = np.concatenate([member.T @ rows, member.sum(axis=0)[:, None]], axis=1)
+        entries = np.ones(len(rows)), (labels, np.arange(len(rows)))
+        member = scipy.sparse.csr_matrix(entries, shape=(len(centers), len(rows)))
+        sums = np.concatenate([member @ rows, np.asarray(member.sum(axis=1))], axis=1)
         sums = sum_large(comm, np.ascontiguousarray(sums))
         filled = sums[:, -1] > 0
         centers = centers.copy()

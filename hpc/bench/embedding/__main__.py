@@ -3,8 +3,8 @@
 Parts: convergence (the strategies from one start), starts (from random ones), homotopy,
 large (MNIST 20,000), rivals (t-SNE against tsne-h2pack, openTSNE and scikit-learn on
 identical affinities, meant for one thread), threads (the same for several), sets (the same on
-several data sets), costs (of an evaluation, by threads), neighbors (against pynndescent) and
-patches (a million points).
+several data sets), costs (of an evaluation, by threads), neighbors (against pynndescent, hnswlib
+and faiss) and patches (a million points).
 COIL-20 and MNIST come from --data; without it, scikit-learn's digits take their places, and
 sets that are not generated are left out.  Results go to ``hpc/results`` as JSON,
 Markdown and PNG; parts that are not run keep what an earlier call found.
@@ -26,7 +26,7 @@ from hpc.bench.embedding.costs import measure_costs
 from hpc.bench.embedding.data import SETS, Images, mnist, small_images
 from hpc.bench.embedding.homotopy import measure_homotopy
 from hpc.bench.embedding.large import measure_large
-from hpc.bench.embedding.neighbors import measure_neighbors
+from hpc.bench.embedding.neighbors import SEARCHES, measure_neighbors
 from hpc.bench.embedding.patches import measure_patches
 from hpc.bench.embedding.report import SECTIONS, write_report
 from hpc.bench.embedding.rivals import RIVALS, measure_rivals, measure_set, measure_threads
@@ -55,7 +55,13 @@ def main(argv: list[str]) -> int:
         "--rival", action="append", choices=tuple(RIVALS), help="only this; repeatable"
     )
     parser.add_argument(
-        "--set", action="append", choices=tuple(SETS), help="only this of part sets; repeatable"
+        "--set",
+        action="append",
+        choices=tuple(SETS),
+        help="only this of part sets, or mnist or patches of part neighbors; repeatable",
+    )
+    parser.add_argument(
+        "--search", action="append", choices=tuple(SEARCHES), help="only this; repeatable"
     )
     parser.add_argument(
         "--strategy",
@@ -146,7 +152,9 @@ def _measure(
         "threads": lambda: measure_threads(images(), tuple(options.rival or RIVALS)),
         "sets": sets,
         "costs": lambda: measure_costs(mnist(folder, rows or 60_000)),
-        "neighbors": lambda: measure_neighbors(mnist(folder, rows or 70_000)),
+        "neighbors": lambda: measure_neighbors(
+            folder, tuple(options.set or ()), tuple(options.search or ()), before, note
+        ),
         "patches": lambda: measure_patches(
             folder,
             rows or (20_000 if quick else 1_000_000),

@@ -232,7 +232,7 @@ def _placed(dataset: Dataset, metric: str) -> tuple[Relocation, CoarseCells] | t
         return None, None
     values = measured_rows(dataset, metric).values
     cells = CoarseCells.of(layout, values)
-    places = Relocation(layout, cells.ranks_near(values)[:, 0])
+    places = Relocation(layout, cells.ranks[cells.nearest(cells.scaled(values))])
     uneven = places.layout.counts().max() * layout.comm.size > MAX_IMBALANCE * layout.rows
     return (None, None) if uneven else (places, cells)
 

@@ -1,52 +1,37 @@
-"""Approximate nearest neighbors of distributed rows: no rank ever holds all of them.
+"""Approximate nearest neighbors of distributed rows: each row among those of the cells nearest it.
 
-Rows go to the rank that has their part of space, copies to the ranks of the next nearest cells.
-Neighbors are found in the leaves of random projection trees (Dasgupta and Freund 2008), and then,
-with those on other ranks, among the neighbors of neighbors (Dong, Moses and Li 2011).
+An inverted file (Jegou, Douze and Schmid 2011): the rows of a cell lie side by side, and meet those
+that are near it in one product of matrices.  How many cells a row looks into follows from the exact
+neighbors of a sample.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from thalweg.engines.neighbors import nearest_neighbors
-from thalweg.parallel import (
-    Layout,
-    RowExchange,
-    RowPlan,
-    RowRoutes,
-    kernel,
-    max_over_ranks,
-    min_over_ranks,
-    run_on_threads,
-    sum_over_ranks,
-)
-from thalweg_embedding.affinities.coarse_cells import CoarseCells
-from thalweg_embedding.relocation import Relocation
+from thalweg.engines.neighbors.neighbor_kernels import squared_distance
+from thalweg.parallel import Layout, Ring, agreed, kernel, rows_at, run_on_threads, sum_large
+from thalweg_embedding.affinities.coarse_cells import ASSIGNED, CoarseCells
 
-#: Nearest cells whose ranks get a copy of a row, and most such ranks.
-NEAREST_CELLS, COPIES = 8, 2
+#: What recall is enough, and rows on which it is measured.
+ENOUGH, JUDGED = 0.95, 400
 
-#: Trees, and rows of a leaf: so many, or more where many neighbors are wanted.
-TREES, LEAF = 10, 256
+#: Rows that a thread searches for at a time, and rows of a cell that it searches among.
+BATCH, TILE = 8192, 512
 
-#: First neighbors whose first neighbors are tried, how often at most, and what recall is enough.
-FRIENDS, ROUNDS, ENOUGH = 20, 3, 0.95
+#: What a row costs, and each pair, which is looked at for one of its rows, in units of a pair of
+#: the exact search, where it is looked at for both: measured on one machine.
+ROW_COST, PAIR_COST = 10_000, 3.0
 
-#: Rows that one thread improves at a time.
-CHUNK = 128
+#: What products in single precision may be wrong by, as a share of the squared lengths.
+ROUNDING = 1e-5
 
-#: Numbers of rows fetched at a time in a round: at least, and for each of a rank's own.
-FETCHED, FETCHED_PER_OWN = 2**21, 4
-
-#: Rows below which exact search is quicker.
-FEW_ROWS = 1000
-
-#: Rows on which the recall is measured.
-JUDGED = 200
+#: Bits of a threshold that no pair passes.
+NONE = -(2**31)
 
 
 class ApproximateNeighbors(NamedTuple):
@@ -63,216 +48,239 @@ def approximate_neighbors(
 ) -> ApproximateNeighbors:
     """Most of the k nearest neighbors of each of this rank's rows, by Euclidean distance.
 
-    Collective.  The result is the same for a given seed and number of ranks.  Rows that lie on
-    the ranks that ``cells`` choose stay where they are.  A rank works with its rows
-    and at most twice as many copies of others.  Distances are exact.  Where a rank would have few
-    rows the search is exact, and the result says so.
+    Collective.  The result is the same for a given seed and number of ranks.  ``cells``: those of
+    these rows, where they are known; the search is quickest where rows lie on the ranks of their
+    cells.  Distances are exact.  Where that is quicker the search is exact, and the result says so.
     """
-    comm = layout.comm
-    values = np.ascontiguousarray(values)
-    if layout.rows < max(FEW_ROWS, 4 * k) * comm.size:
-        reason = f"{layout.rows:,} rows are few for {comm.size} rank{'s' * (comm.size > 1)}"
-        return ApproximateNeighbors(*nearest_neighbors(layout, values, k), 1.0, reason)
-    cells = cells or CoarseCells.of(layout, values, seed)
-    places = _Places(layout, cells.scaled(values), cells.ranks_near(values, NEAREST_CELLS))
-    if min_over_ranks(comm, places.own) < 4 * k:
-        reason = "the rows lie so unevenly that some rank's part of space has hardly any"
-        return ApproximateNeighbors(*nearest_neighbors(layout, values, k), 1.0, reason)
-    recall_of = _judge(places, k)
-    indices, squared = _by_trees(places, k, seed)
-    recall = recall_of(squared)
-    for _ in range(ROUNDS):
-        _refine(places, indices, squared)
-        if (recall := recall_of(squared)) >= ENOUGH:
-            break
-    returned = places.moved.backward(places.moved.original_numbers(indices))
-    distances = places.moved.backward(squared)
-    order = np.lexsort((returned, distances))
-    distances = np.ldexp(np.take_along_axis(distances, order, 1), -2 * cells.shift)
-    return ApproximateNeighbors(np.take_along_axis(returned, order, 1), distances, recall)
+    reason = f"{layout.rows:,} rows are few"
+    if 0.5 * layout.rows > max(ROW_COST, 2 * k):
+        search = _Search(layout, cells or CoarseCells.of(layout, values, seed), values, k)
+        sample = np.random.default_rng(seed).choice(layout.rows, JUDGED, replace=False)
+        rows = layout.own(np.sort(sample))
+        true, limits = search.nearest(rows, len(search.counts), 4 * k)
+        probes, candidates = search.wanted_probes(rows, true)
+        if ROW_COST + PAIR_COST * candidates < 0.5 * layout.rows:
+            every = np.arange(layout.local_rows)
+            indices, squared = search.nearest(every, probes, max(8, k // 8))
+            hits = float((squared[rows] <= limits[:, -1:] * (1.0 + 1e-12)).sum())
+            recall = layout.comm.allreduce(hits) / (JUDGED * k)
+            squared = np.ldexp(squared, -2 * search.cells.shift)
+            return ApproximateNeighbors(indices, squared, recall)
+        reason = f"for {ENOUGH:.0%} of its neighbors a row would meet {candidates:,.0f} others"
+    return ApproximateNeighbors(*nearest_neighbors(layout, values, k), 1.0, reason)
 
 
-class _Places:
-    """Rows at the ranks of their cells, and copies of others near them."""
+class _Search:
+    """This rank's rows and their cells, and the search among those of all ranks."""
 
-    def __init__(self, layout: Layout, values: np.ndarray, near: np.ndarray) -> None:
-        self.moved = Relocation(layout, near[:, 0])  # from the rows' owners to here
-        self.layout = self.moved.layout
-        rows_here = self.moved.forward(values)
-        self.own = len(rows_here)
-        numbers = np.arange(self.layout.start, self.layout.stop)
-        ranks = self.moved.forward(near)  # of each row's nearest cells
-        taken = ranks[:, :1]
-        rows, wanted = [np.arange(0)], [np.arange(0)]
-        for column in ranks[:, 1:].T:
-            new = ~(taken == column[:, None]).any(axis=1) & ((taken >= 0).sum(axis=1) <= COPIES)
-            rows.append(np.flatnonzero(new))
-            wanted.append(column[new])
-            taken = np.concatenate([taken, np.where(new, column, -1)[:, None]], axis=1)
-        copies = RowRoutes(layout.comm, np.concatenate(wanted), np.concatenate(rows))
-        # Of the rows here and of the copies; the numbers are those at the new places.
-        self.values = np.concatenate([rows_here, copies.deliver(rows_here)])
-        self.numbers = np.concatenate([numbers, copies.deliver(numbers)])
+    def __init__(self, layout: Layout, cells: CoarseCells, values: np.ndarray, k: int) -> None:
+        self.layout, self.cells, self.k = layout, cells, k
+        self.values = np.ascontiguousarray(cells.scaled(values))
+        self.cell = cells.nearest(self.values)
+        order = np.argsort(self.cell, kind="stable")
+        self.block = self.values[order], layout.start + order, self.cell[order]
+        counts = np.bincount(self.cell, minlength=len(cells.centers)).astype(float)
+        self.counts = sum_large(layout.comm, counts)
+
+    def wanted_probes(self, rows: np.ndarray, true: np.ndarray) -> tuple[int, float]:
+        """How many cells a row is to look into, and the mean number of rows in these.  Collective.
+
+        On a sample, ``rows`` of this rank with their ``true`` neighbors, the recall is enough even
+        two standard errors lower.
+        """
+        comm, counts = self.layout.comm, self.counts
+        order = np.argsort(self.cells.distances(self.values[rows]), axis=1, kind="stable")
+        theirs = rows_at(self.layout, self.cell, true.ravel()).reshape(true.shape)
+        found = np.take_along_axis(np.argsort(order, axis=1), theirs, axis=1)
+        every = comm.allgather((found, np.cumsum(counts[order], axis=1)))
+        found, candidates = (np.concatenate(parts) for parts in zip(*every, strict=True))
+        shares = np.zeros(candidates.shape)
+        np.add.at(shares, (np.arange(len(found))[:, None], found), 1.0 / self.k)
+        shares = np.cumsum(shares, axis=1)
+        sure = shares.mean(axis=0) - 2.0 * shares.std(axis=0) / math.sqrt(len(shares))
+        probes = int(np.argmax(sure >= ENOUGH))
+        return agreed(comm, (probes + 1, float(candidates[:, probes].mean())))
+
+    def nearest(self, rows: np.ndarray, probes: int, spare: int) -> tuple[np.ndarray, np.ndarray]:
+        """Neighbors of some of this rank's rows, in the ``probes`` cells nearest to each.
+
+        Of ``spare`` rows more than are wanted distances are measured.  Collective.
+        """
+        indices = np.zeros((len(rows), self.k), dtype=np.int64)
+        squared = np.full(indices.shape, np.inf)
+        order = np.argsort(self.cell[rows], kind="stable")
+        size = min(BATCH, max(64, len(rows) // 32))
+        parts = [order[first : first + size] for first in range(0, len(rows), size)]
+        for block in Ring(self.layout).blocks(*self.block):
+            others = _Others(self.cells.centers, *block.arrays)
+
+            def search(part: np.ndarray, others: _Others = others) -> None:
+                known = indices[part], squared[part]
+                self._search(rows[part], *known, probes, spare, others)
+                indices[part], squared[part] = known
+
+            run_on_threads(search, parts, block.poll)
+        return indices, squared
+
+    def _search(self, rows, indices, squared, probes, spare, others) -> None:  # type: ignore[no-untyped-def]
+        """Search for some rows in a block of rows."""
+        values, numbers = self.values[rows], self.layout.start + rows
+        keep = self.k + 1 + spare  # with the row itself
+        # Lists of halves of squared distances in single precision, whose bits, as integers, have
+        # the same order.  When one is full, little more than the ``keep`` least are kept.
+        bits = np.empty((len(rows), 4 * keep), dtype=np.int32)
+        places, counts = np.empty_like(bits), np.zeros(len(rows), dtype=np.int64)
+        limits = (0.5 + ROUNDING) * squared[:, -1]
+        thresholds = np.where(limits == 0.0, NONE, limits.astype(np.float32).view(np.int32))
+        thresholds = thresholds.astype(np.int32)
+        for cell, asking in self._cells_reached(values, probes):
+            first, last = others.starts[cell : cell + 2]
+            for left in range(first, last, TILE):
+                asking = asking[thresholds[asking] > NONE]
+                if not len(asking):
+                    break
+                factor = np.ones((len(asking), values.shape[1] + 2), dtype=np.float32)
+                center = self.cells.centers[cell]
+                np.subtract(values[asking], center, out=factor[:, :-2], casting="same_kind")
+                factor[:, -2] = _halves(factor[:, :-2])
+                right = others.factor[left : min(left + TILE, last)]
+                rounding = np.float32(ROUNDING * (factor[:, -2].max() + right[:, -1].max()))
+                offer(
+                    (factor @ right.T).view(np.int32), rounding.view(np.int32), asking, left, keep,
+                    self.k, values, others.values, bits, places, counts, thresholds,
+                )  # fmt: skip
+        measure(
+            values, numbers, others.values, others.numbers, keep, bits, places, counts, indices,
+            squared,
+        )  # fmt: skip
+
+    def _cells_reached(self, values: np.ndarray, probes: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Cells that rows look into, and which rows, the cells nearest to their rows first."""
+        parts = []
+        for first in range(0, len(values), ASSIGNED):
+            near = self.cells.distances(values[first : first + ASSIGNED])
+            near -= near.min(axis=1)[:, None]
+            limits = np.empty(len(near), dtype=np.int32)
+            reach(near.view(np.int32), self.counts, probes, self.k, limits)
+            reached = np.flatnonzero(near.view(np.int32) <= limits[:, None])
+            rows, cells = np.divmod(reached, near.shape[1])
+            parts.append((first + rows, cells, near[rows, cells]))
+        rows, cells, gaps = (np.concatenate(column) for column in zip(*parts, strict=True))
+        asking = np.bincount(cells, minlength=len(self.counts))
+        far = np.bincount(cells, gaps, len(asking)) / np.maximum(asking, 1)
+        turns = np.empty(len(far), dtype=np.min_scalar_type(len(far)))  # short ones sort quickly
+        turns[np.argsort(far, kind="stable")] = np.arange(len(far))
+        order = np.argsort(turns[cells], kind="stable")
+        cells = cells[order]
+        for part in np.split(np.arange(len(cells)), np.flatnonzero(np.diff(cells)) + 1):
+            yield cells[part[0]], rows[order[part]]
 
 
-def _by_trees(places: _Places, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Neighbors among the rows and copies here, as numbers at the new places; nearest first."""
-    values = places.values
-    found = np.full((places.own, k), -1, dtype=np.int64)
-    squared = np.full((places.own, k), np.inf)
-    middle = values.mean(axis=0)
-    single = np.asarray(values - middle, dtype=np.float32)
-    squares = np.einsum("ij,ij->i", single, single)
+class _Others:
+    """Rows of a block, in the order of their cells, as factors of products."""
 
-    def try_leaf(part: np.ndarray) -> None:
-        rows = part[: np.searchsorted(part, places.own)]  # parts ascend: copies come last
-        products = single[rows] @ single[part].T
-        _insert_leaf(values, squares, rows, part, products, found, squared)
-
-    for tree in range(TREES):
-        generator = np.random.default_rng([seed, places.layout.comm.rank, tree])
-        leaves = _leaves(single, max(LEAF, 4 * k), generator)
-        # No two leaves of a tree have a row in common; each thread has a product of its own.
-        run_on_threads(try_leaf, leaves)
-    return places.numbers[found], squared
+    def __init__(self, centers, values, numbers, cell) -> None:  # type: ignore[no-untyped-def]
+        self.values, self.numbers = values, numbers
+        self.starts = np.searchsorted(cell, np.arange(len(centers) + 1)).tolist()
+        # Of rows near a center products are accurate.
+        self.factor = np.ones((len(values), values.shape[1] + 2), dtype=np.float32)
+        np.subtract(centers[cell], values, out=self.factor[:, :-2], casting="same_kind")
+        self.factor[:, -1] = _halves(self.factor[:, :-2])
 
 
-def _leaves(rows: np.ndarray, size: int, generator: np.random.Generator) -> list[np.ndarray]:
-    """Leaves of a random projection tree: numbers of size/2 to size rows, ascending."""
-    parts, leaves = [np.arange(len(rows))], []
-    while parts:
-        part = parts.pop()
-        if len(part) <= size:
-            leaves.append(part)
-            continue
-        # Whoever splits a part keeps halves of the same size.
-        one, other = generator.choice(len(part), 2, replace=False)
-        along = rows[part] @ (rows[part[one]] - rows[part[other]])
-        half = len(part) // 2
-        order = np.argpartition(along, half)
-        parts += [part[np.sort(order[:half])], part[np.sort(order[half:])]]
-    return leaves
+def _halves(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(0.5 * np.einsum("ij,ij->i", rows, rows))
 
 
-def _refine(places: _Places, indices: np.ndarray, squared: np.ndarray) -> None:
-    """Try the neighbors of neighbors, in place.  Collective."""
-    layout, comm = places.layout, places.layout.comm
-    friends = min(FRIENDS, indices.shape[1])
-    short = np.ascontiguousarray(indices[:, :friends])
-    plan = RowPlan.of(layout, short)
-    exchange = RowExchange(plan)
-    theirs = exchange.with_ghosts(short)
-    # Rows of candidates are fetched for a part of the rows at a time.
-    fetched = max(FETCHED, FETCHED_PER_OWN * layout.columns * layout.rows // comm.size)
-    step = max(1, fetched // (friends * friends * max(1, layout.columns)))
-    steps = int(max_over_ranks(comm, math.ceil(places.own / step)))
-    own = np.ascontiguousarray(places.values[: places.own])
-    for number in range(steps):
-        rows = slice(number * step, min((number + 1) * step, places.own))
-        candidates = theirs[plan.positions(short[rows])].reshape(-1, friends * friends)
-        wanted = RowPlan.of(layout, candidates)
-        fetching = RowExchange(wanted)
-        values = fetching.with_ghosts(own)
-        at = wanted.positions(candidates)
-        first = layout.start + (rows.start if rows.start < places.own else 0)
-        lists = own[rows], candidates, at, indices[rows], squared[rows]
-
-        def improve(start: int, values=values, first=first, lists=lists) -> None:
-            mine, *others = (part[start : start + CHUNK] for part in lists)
-            _improve(values, mine, first + start, *others)
-
-        run_on_threads(improve, list(range(0, len(lists[0]), CHUNK)))
-
-
-def _judge(places: _Places, k: int) -> Callable[[np.ndarray], float]:
-    """Share of the true neighbors of a sample of rows that distances tell of.  Collective."""
-    layout = places.layout
-    chosen = np.unique(np.linspace(0, layout.rows - 1, min(JUDGED, layout.rows)).astype(np.int64))
-    mine, total = layout.own(chosen), len(chosen) * k
-    limits = nearest_neighbors(layout, places.values[: places.own], k, mine)[1][:, -1:]
-
-    def recall(squared: np.ndarray) -> float:
-        hits = (squared[mine] <= limits * (1.0 + 1e-12)).sum()
-        return float(sum_over_ranks(layout.comm, float(hits))) / total
-
-    return recall
-
-
-@njit(inline="always")
-def _insert(distance, candidate, distances, names):
-    """Put a candidate into an ascending list, unless it is there; the last falls out."""
-    low, high = 0, distances.size
-    while low < high:
-        middle = (low + high) // 2
-        if distances[middle] < distance:
-            low = middle + 1
+@njit(nogil=True)
+def _limit(bits, wanted):
+    """A number that about ``wanted`` of these integers, none negative, do not exceed, or more."""
+    low, high = np.int32(-1), bits.max()
+    while high - low > 1:
+        middle, count = np.int32((np.int64(low) + high) // 2), np.int32(0)
+        for j in range(bits.size):
+            count += np.int32(bits[j] <= middle)
+        if count < wanted:
+            low = middle
         else:
             high = middle
-    # The same pair has the same distance, to the bit.
-    i = low
-    while i < distances.size and distances[i] == distance:
-        if names[i] == candidate:
-            return
-        i += 1
-    for i in range(distances.size - 1, low, -1):
-        distances[i] = distances[i - 1]
-        names[i] = names[i - 1]
-    distances[low] = distance
-    names[low] = candidate
-
-
-@njit(inline="always")
-def _distance(a, b, limit):
-    """Squared distance of two rows, or what is known of it when it exceeds the limit.
-
-    In four sums, which need not wait for one another; their order is the same wherever it is used.
-    """
-    one = two = three = four = total = np.float64(0.0)
-    c = 0
-    while c + 4 <= a.size:
-        stop = min(c + 32, a.size - a.size % 4)
-        while c < stop:
-            first = np.float64(a[c]) - np.float64(b[c])
-            second = np.float64(a[c + 1]) - np.float64(b[c + 1])
-            third = np.float64(a[c + 2]) - np.float64(b[c + 2])
-            fourth = np.float64(a[c + 3]) - np.float64(b[c + 3])
-            one += first * first
-            two += second * second
-            three += third * third
-            four += fourth * fourth
-            c += 4
-        total = (one + two) + (three + four)
-        if total >= limit:
-            return total
-    while c < a.size:
-        first = np.float64(a[c]) - np.float64(b[c])
-        total += first * first
-        c += 1
-    return total
+            if count <= wanted + wanted // 16:
+                break
+    return high
 
 
 @kernel()
-def _insert_leaf(values, squares, rows, part, products, found, squared):
-    """Try all pairs of a leaf whose distances in single precision are small enough."""
-    k = found.shape[1]
-    for n in range(rows.size):
-        row = rows[n]
-        for j in range(part.size):
-            both = squares[row] + squares[part[j]]
-            rough = both - np.float32(2.0) * products[n, j] - np.float32(1e-5) * both
-            if rough < squared[row, k - 1] and part[j] != row:
-                distance = _distance(values[row], values[part[j]], squared[row, k - 1])
-                if distance < squared[row, k - 1]:
-                    _insert(distance, part[j], squared[row], found[row])
+def reach(near, counts, probes, k, limits):
+    """Distance of about ``probes`` cells from a row, or more where those have few rows."""
+    for i in range(near.shape[0]):
+        wanted, rows = probes, 0
+        while rows <= k:
+            limits[i] = _limit(near[i], wanted)
+            rows = 0
+            for j in range(near.shape[1]):
+                rows += counts[j] if near[i, j] <= limits[i] else 0
+            wanted *= 2
+
+
+@njit(nogil=True)
+def _shorten(bits, places, limit, most):
+    """Move the entries that do not exceed the limit, ``most`` of them, to the front of a list."""
+    count = 0
+    for c in range(bits.size):
+        if bits[c] <= limit and count < most:
+            bits[count], places[count] = bits[c], places[c]
+            count += 1
+    return count
 
 
 @kernel()
-def _improve(values, own, first, candidates, places, indices, squared):
-    """Put candidates that are nearer into the ascending lists of neighbors of the rows ``own``."""
-    k = indices.shape[1]
-    for n in range(own.shape[0]):
-        for j in range(candidates.shape[1]):
-            if candidates[n, j] != first + n:
-                distance = _distance(own[n], values[places[n, j]], squared[n, k - 1])
-                if distance < squared[n, k - 1]:
-                    _insert(distance, candidates[n, j], squared[n], indices[n])
+def offer(tile, rounding, rows, left, keep, k, points, theirs, bits, places, counts, thresholds):
+    """Put those columns of a tile, from ``left``, that are near enough into the rows' lists."""
+    n = tile.shape[1]
+    marks = np.zeros((n + 7) // 8 * 8, np.uint8)
+    groups = marks.view(np.uint64)
+    for i in range(rows.size):
+        row, scores = rows[i], tile[i]
+        bound = thresholds[row]
+        for j in range(n):
+            marks[j] = np.uint8(scores[j] < bound)
+        for group in range(groups.size):
+            if groups[group] == 0:
+                continue
+            for j in range(8 * group, min(8 * group + 8, n)):
+                if scores[j] >= thresholds[row]:
+                    continue
+                count = counts[row]
+                bits[row, count], places[row, count] = max(scores[j], np.int32(0)), left + j
+                counts[row] = count + 1
+                if count + 1 < bits.shape[1]:
+                    continue
+                limit = _limit(bits[row], keep)
+                counts[row] = _shorten(bits[row], places[row], limit, keep + keep // 16)
+                thresholds[row], same = limit, 0
+                if limit <= rounding:
+                    for c in range(counts[row]):
+                        same += squared_distance(points[row], theirs[places[row, c]]) == 0.0
+                if same > k:  # none is nearer
+                    thresholds[row] = NONE
+
+
+@kernel()
+def measure(points, numbers, theirs, their_numbers, keep, bits, places, counts, indices, squared):
+    """Distances of what the lists hold, put into the ascending lists of neighbors."""
+    k = squared.shape[1]
+    for row in range(counts.size):
+        count = counts[row]
+        if count > keep:
+            limit = _limit(bits[row, :count], keep)
+            count = _shorten(bits[row, :count], places[row, :count], limit, keep + keep // 16)
+        for c in range(count):
+            place = places[row, c]
+            distance, number = squared_distance(points[row], theirs[place]), their_numbers[place]
+            if number == numbers[row] or distance >= squared[row, k - 1]:
+                continue
+            at = k - 1
+            while at > 0 and squared[row, at - 1] > distance:
+                squared[row, at], indices[row, at] = squared[row, at - 1], indices[row, at - 1]
+                at -= 1
+            squared[row, at], indices[row, at] = distance, number

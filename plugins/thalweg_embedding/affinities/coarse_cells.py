@@ -1,16 +1,22 @@
-"""Parts of space for the ranks: cells found by k-means on a sample, shared out evenly."""
+"""Cells of space, found by k-means on a sample: for the search for neighbors, and for the ranks."""
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from thalweg.engines.neighbors import spatial_order
 from thalweg.errors import InputError
 from thalweg.numerics import lloyd
-from thalweg.parallel import MPI, Layout, max_over_ranks, raise_on_all_ranks, sum_large
+from thalweg.parallel import Layout, max_over_ranks, raise_on_all_ranks, run_on_threads, sum_large
 
-#: Cells for each rank, and rows of the sample for each cell.
-CELLS, SAMPLED = 16, 32
+#: Cells for each root of the number of rows and at least for each rank, rows of the sample for each
+#: cell, and iterations of k-means.
+CELLS, CELLS_OF_RANK, SAMPLED, ITERATIONS = 3.0, 16, 32, 2
+
+#: Rows that a thread assigns to cells at a time.
+ASSIGNED = 1024
 
 #: Values between the inverse of this and this have squares in single precision.
 MODERATE = 1e12
@@ -20,11 +26,11 @@ MODERATE = 1e12
 class CoarseCells:
     """Cells of rows of numbers, and the ranks that they belong to."""
 
-    comm: MPI.Comm
     #: Values are multiplied by two to this before they are compared: 0, unless their squares
     #: leave single precision.
     shift: int
-    #: Centers of the cells, float32, shape (cells, columns), the same on all ranks.
+    #: Centers of the cells, float32, shape (cells, columns), the same on all ranks, in an order in
+    #: which those that lie together in space follow each other.
     centers: np.ndarray
     ranks: np.ndarray  # rank of each cell, int64, shape (cells,)
 
@@ -42,69 +48,50 @@ class CoarseCells:
         largest = max_over_ranks(comm, float(np.abs(values).max(initial=0.0)))
         moderate = largest == 0.0 or 1.0 / MODERATE < largest < MODERATE
         shift = 0 if moderate else -math.frexp(largest)[1]
-        if comm.size == 1:
-            center = np.zeros((1, values.shape[1]), dtype=np.float32)
-            return cls(comm, shift, center, np.zeros(1, dtype=np.int64))
         values = np.ldexp(values, shift) if shift else values
         # K-means on a sample of the rows: a rank keeps those of the sample that it has.
-        count = min(CELLS * comm.size, layout.rows)
+        count = max(CELLS_OF_RANK * comm.size, int(CELLS * math.sqrt(layout.rows)))
+        count = min(count, layout.rows)
         chosen = np.linspace(0, layout.rows - 1, min(SAMPLED * count, layout.rows)).astype(np.int64)
         first = np.sort(np.random.default_rng(seed).choice(chosen, count, replace=False))
         starts = layout.gather_some(values, first).astype(np.float32)
         sample = values[layout.own(chosen)].astype(np.float32)
-        centers = lloyd(comm, sample, starts, 10, lambda rows, at: _nearest(rows, at, 1)[:, 0])[1]
-        cell = _nearest(values, centers, 1)[:, 0]
-        counts = sum_large(comm, np.bincount(cell, minlength=len(centers)).astype(float))
-        return cls(comm, shift, centers, _ranks_of_cells(centers, counts, comm.size))
+
+        def nearest(rows: np.ndarray, centers: np.ndarray) -> np.ndarray:
+            return cls(0, centers.astype(np.float32), first).nearest(rows)
+
+        labels, centers, _ = lloyd(comm, sample, starts, ITERATIONS, nearest)
+        order = spatial_order(centers, 1)
+        counts = sum_large(comm, np.bincount(labels, minlength=count).astype(float))[order]
+        before = (np.cumsum(counts) - 0.5 * counts) / counts.sum()
+        ranks = np.minimum(before * comm.size, comm.size - 1).astype(np.int64)
+        return cls(shift, centers[order].astype(np.float32), ranks)
 
     def scaled(self, values: np.ndarray) -> np.ndarray:
         """Values whose squares keep to single precision.  Not collective."""
         return np.ldexp(values, self.shift) if self.shift else values
 
-    def ranks_near(self, values: np.ndarray, most: int = 1) -> np.ndarray:
-        """Ranks of the cells nearest to each row, the nearest first.  Not collective.
+    def distances(self, values: np.ndarray) -> np.ndarray:
+        """Halves of the squared distances of scaled rows to the centers, less a row's constant.
 
-        Shape ``(rows, most)``, or fewer columns where there are fewer cells.
+        Float32, shape (rows, cells).  Not collective.
         """
-        if self.comm.size == 1:
-            return np.zeros((len(values), 1), dtype=np.int64)
-        return np.asarray(self.ranks[_nearest(self.scaled(values), self.centers, most)])
+        middle, centers, halves = self._centered
+        return np.asarray(halves - np.asarray(values - middle, dtype=np.float32) @ centers.T)
 
+    @cached_property
+    def _centered(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        middle = self.centers.mean(axis=0)
+        centers = self.centers - middle
+        return middle, centers, 0.5 * np.einsum("ij,ij->i", centers, centers)
 
-def _nearest(values: np.ndarray, centers: np.ndarray, most: int) -> np.ndarray:
-    """Numbers of the nearest centers of each row, the nearest first."""
-    most = min(most, len(centers))
-    numbers = np.empty((len(values), most), dtype=np.int64)
-    middle = centers.mean(axis=0)
-    centers = centers - middle
-    halves = 0.5 * np.einsum("ij,ij->i", centers, centers)
-    for first in range(0, len(values), 4096):
-        block = np.asarray(values[first : first + 4096], dtype=np.float32) - middle
-        distances = halves - block @ centers.T
-        nearest = np.argpartition(distances, most - 1, axis=1)[:, :most]
-        order = np.argsort(np.take_along_axis(distances, nearest, 1), axis=1, kind="stable")
-        numbers[first : first + 4096] = np.take_along_axis(nearest, order, 1)
-    return numbers
+    def nearest(self, values: np.ndarray) -> np.ndarray:
+        """Number of the cell of each scaled row, int64, shape (rows,).  Not collective."""
+        numbers = np.empty(len(values), dtype=np.int64)
 
+        def assign(first: int) -> None:
+            part = slice(first, first + ASSIGNED)
+            numbers[part] = self.distances(values[part]).argmin(axis=1)
 
-def _ranks_of_cells(centers: np.ndarray, counts: np.ndarray, ranks: int) -> np.ndarray:
-    """Rank of each cell: halves of about as many rows, and halves of those, along the widest axis.
-
-    Recursive bisection keeps a rank's cells together.
-    """
-    ranks_of_cells = np.zeros(len(centers), dtype=np.int64)
-    parts = [(np.arange(len(centers)), 0, ranks)]
-    while parts:
-        cells, first, number = parts.pop()
-        if number == 1:
-            ranks_of_cells[cells] = first
-            continue
-        left = number // 2
-        axis = int(np.argmax(centers[cells].var(axis=0)))
-        cells = cells[np.argsort(centers[cells, axis], kind="stable")]
-        load = np.cumsum(counts[cells])
-        cut = int(np.searchsorted(load - 0.5 * counts[cells], load[-1] * left / number))
-        cut = min(max(cut, left), len(cells) - (number - left))  # each rank gets a cell
-        parts.append((cells[:cut], first, left))
-        parts.append((cells[cut:], first + left, number - left))
-    return ranks_of_cells
+        run_on_threads(assign, list(range(0, len(values), ASSIGNED)))
+        return numbers

@@ -122,7 +122,7 @@ def test_bad_given_affinities_are_refused_on_all_ranks(comm, entry, words):
 def test_affinities_of_approximate_neighbors_are_nearly_the_exact_ones(comm, monkeypatch):
     from thalweg_embedding.affinities import approximate_neighbors as module
 
-    monkeypatch.setattr(module, "FEW_ROWS", 100)
+    monkeypatch.setattr(module, "ROW_COST", 10)
     data, notes = digits(comm, 900), []
     exact = whole(data.layout, entropic_affinities(data, 10.0, "sparse"))
     weights = entropic_affinities(

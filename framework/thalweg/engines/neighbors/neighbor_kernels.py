@@ -24,7 +24,8 @@ BATCH = 1024
 
 # In whatever order is quickest, the same for all pairs; of few coordinates one after the other.
 @numba.njit(nogil=True, fastmath={"reassoc", "nsz"})
-def _squared_distance(x, y):
+def squared_distance(x, y):
+    """Sum of squared differences of two rows in double precision."""
     total = 0.0
     for t in range(x.size):
         difference = np.float64(x[t]) - np.float64(y[t])
@@ -153,7 +154,7 @@ def filter_tile(
         if waiting < BATCH and i + 1 < m:
             continue
         for c in range(waiting):
-            distances[c] = _squared_distance(points[rows[c]], their_points[columns[c]])
+            distances[c] = squared_distance(points[rows[c]], their_points[columns[c]])
         for c in range(waiting):
             row, column, distance = rows[c], columns[c], distances[c]
             if distance <= limits[row]:

@@ -90,11 +90,11 @@ def nearest_neighbors(
     exact = _checked(layout, values, k)
     some = any_over_ranks(layout.comm, rows is not None)
     frame = _Frame(layout, exact, k)
-    order = _spatial_order(frame.coordinates(exact)[:, :-3])
+    order = spatial_order(frame.coordinates(exact)[:, :-3], _BAND)
     points, numbers = exact[order], layout.start + order
     if some:
         rows = np.arange(layout.local_rows) if rows is None else np.asarray(rows, dtype=np.int64)
-        order = _spatial_order(frame.coordinates(exact[rows])[:, :-3])
+        order = spatial_order(frame.coordinates(exact[rows])[:, :-3], _BAND)
         own = _Points(frame, exact[rows[order]], layout.start + rows[order], k)
     else:
         own = _Points(frame, points, numbers, k)
@@ -214,19 +214,19 @@ def _squares(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return sizes - 2.0 * (one @ other.T)
 
 
-def _spatial_order(points: np.ndarray) -> np.ndarray:
-    """An order of points in which each band of :data:`_BAND` lies together in space."""
-    if len(points) <= _BAND or not points.shape[1]:
+def spatial_order(points: np.ndarray, size: int) -> np.ndarray:
+    """An order of points in which each ``size`` of them, and most bands of more, lie together."""
+    if len(points) <= size or not points.shape[1]:
         return np.arange(len(points))
     points = points[:, np.argsort(-points.var(axis=0), kind="stable")[:16]]
     parts, bands = [np.arange(len(points))], []
     while parts:
         part = parts.pop()
-        if len(part) <= _BAND:
+        if len(part) <= size:
             bands.append(part)
             continue
         axis = points[part].var(axis=0).argmax()
-        half = _BAND * (-(-len(part) // _BAND) // 2)
+        half = size * (-(-len(part) // size) // 2)
         order = np.argpartition(points[part, axis], half)
         parts += [part[order[half:]], part[order[:half]]]
     return np.concatenate(bands)
