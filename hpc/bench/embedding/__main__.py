@@ -27,6 +27,7 @@ from hpc.bench.embedding.data import SETS, Images, mnist, small_images
 from hpc.bench.embedding.homotopy import measure_homotopy
 from hpc.bench.embedding.large import measure_large
 from hpc.bench.embedding.neighbors import SEARCHES, measure_neighbors
+from hpc.bench.embedding.neighbors import SETS as NEIGHBOR_SETS
 from hpc.bench.embedding.patches import measure_patches
 from hpc.bench.embedding.report import SECTIONS, write_report
 from hpc.bench.embedding.rivals import RIVALS, measure_rivals, measure_set, measure_threads
@@ -57,8 +58,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--set",
         action="append",
-        choices=tuple(SETS),
-        help="only this of part sets, or mnist or patches of part neighbors; repeatable",
+        choices=tuple({**SETS, **NEIGHBOR_SETS}),
+        help="only this of part sets or neighbors; repeatable",
     )
     parser.add_argument(
         "--search", action="append", choices=tuple(SEARCHES), help="only this; repeatable"
@@ -135,7 +136,7 @@ def _measure(
     def sets() -> dict[str, Any]:
         chosen = tuple(options.rival or ("tsne-h2pack", "openTSNE"))
         measured = dict(before.get("sets", {}))  # other sets keep what an earlier call found
-        for name in options.set or SETS:
+        for name in filter(SETS.__contains__, options.set or SETS):
             with contextlib.suppress(FileNotFoundError):
                 images = SETS[name](folder or Path())
                 measured[name] = measure_set(name, images, stem, chosen)

@@ -75,6 +75,7 @@ def _patches(folder: Path | None) -> tuple[np.ndarray, int]:
 SETS: dict[str, Callable[[Path | None], tuple[np.ndarray, int]]] = {
     "mnist": _images,
     "patches": _patches,
+    "some patches": lambda folder: (_patches(folder)[0][::5].copy(), 30),
 }
 
 
