@@ -38,7 +38,7 @@ FOLDER, *_FILES = (
          "array_files:read_vectors", r"\.([fbi]vecs|(f|u8|i8)bin)", ()),
         ("npz", "NumPy arrays under keys", "array_files:read_npz", r"\.npz", (KEY,)),
         ("hdf5", "HDF5 arrays, of which each rank reads its own rows (with h5py)",
-         "hdf5:read_hdf5", r"\.(h5|hdf5|hdf)", (KEY,)),
+         "hdf5:read_hdf5", r"\.(h5|hdf5|hdf|h5ad)", (KEY,)),
         ("parquet", "Parquet table, of which each rank reads its own groups of rows (with pyarrow)",
          "parquet:read_parquet", r"\.(parquet|pq)", ()),
         ("mat", "MATLAB variables", "matlab:read_mat", r"\.mat", (KEY,)),

@@ -1,4 +1,4 @@
-"""HDF5 (``.h5``, ``.hdf5``) through h5py; each rank reads its own rows."""
+"""HDF5 (``.h5``, ``.hdf5``, ``.h5ad``) through h5py; each rank reads its own rows."""
 
 import math
 from collections.abc import Mapping
@@ -39,9 +39,10 @@ class HDF5Rows:
 def read_hdf5(path: Path, options: Mapping[str, Any], *, columns_first: bool = False) -> Source:
     """Source of one array of an HDF5 file; its rows stay on disk.
 
-    ``key`` names the array if there are several, as ``group/array`` where it lies in a group.
-    Labels are taken from the same file if ``labels`` is one of its arrays.  With
-    ``columns_first``, as MATLAB writes its variables, there are no groups.
+    ``key`` names the array if there are several, as ``group/array`` where it lies in a group; in
+    AnnData's files it is ``obsm/X_pca``, or else ``X``.  Labels are taken from the same file if
+    ``labels`` is one of its arrays, there a column of ``obs``.  With ``columns_first``, as MATLAB
+    writes its variables, there are no groups.
     """
     h5py = extra("h5py", "formats", f"the HDF5 file '{path}'")
     names: list[str] = []
@@ -53,8 +54,15 @@ def read_hdf5(path: Path, options: Mapping[str, Any], *, columns_first: bool = F
     errors = (OSError, RuntimeError, KeyError, TypeError, UnicodeDecodeError)
     with refused(errors, f"'{path}' is damaged, or not an HDF5 file"), h5py.File(path, "r") as file:
         file.visititems(note)
+        if path.suffix.lower() == ".h5ad":
+            usual = "obsm/X_pca" if "obsm/X_pca" in names else "X"
+            options = {"key": options.get("key") or usual, "labels": f"obs/{options.get('labels')}"}
         key, labels_key = choose_keys(names, options, path)
         labels = None if labels_key is None else _whole(file[labels_key], path).T
+        column = file.get(str(options.get("labels")))
+        if isinstance(column, h5py.Group) and "categories" in column:  # of code -1: none of them
+            words = np.append(_whole(column["categories"], path).astype(str), "")
+            labels = words[_whole(column["codes"], path)]
         array, what = file[key], f"array '{key}' of '{path}'"
         if h5py.check_string_dtype(array.dtype):
             # Strings can only be labels: they are few enough to be held whole.

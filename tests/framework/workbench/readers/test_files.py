@@ -234,6 +234,29 @@ def test_each_rank_reads_its_rows_of_an_hdf5_file(comm, folder, options):
     assert np.array_equal(named.gather_labels(), np.unique(NAMES, return_inverse=True)[1])
 
 
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("reduced", [False, True])
+def test_annotated_data_are_read_with_a_column_of_their_cells(comm, folder, reduced):
+    h5py = pytest.importorskip("h5py")
+    names, codes = np.unique(NAMES, return_inverse=True)
+    codes[3] = -1  # of no category
+
+    def make():
+        with h5py.File(folder / "x.h5ad", "w") as file:
+            file["X"], file["obs/_index"] = TABLE, NAMES.astype(object)
+            file["obs/kind/categories"], file["obs/kind/codes"] = names.astype(object), codes
+            if reduced:
+                file["obsm/X_pca"] = TABLE[:, :2]
+
+    write(comm, make)
+    dataset = load_data({"path": "x.h5ad", "labels": "kind"}, comm, folder)
+    assert np.array_equal(whole(dataset), TABLE[:, : 3 - reduced])
+    assert dataset.label_names == ("", *names)
+    assert np.array_equal(
+        dataset.layout.gather_rows(dataset.partial_labels()), codes + (codes >= 0)
+    )
+
+
 @pytest.mark.ranks(1, 2, 3)
 def test_each_rank_reads_its_groups_of_rows_of_a_parquet_table(comm, folder):
     pyarrow = pytest.importorskip("pyarrow")
