@@ -1,15 +1,17 @@
 """Anchored points: places of the map that points keep, or that they are drawn to."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.parallel import Array, Layout, agreed, on_root, sum_over_ranks
+from thalweg.parallel import Array, Layout, on_root, sum_over_ranks
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
+from thalweg_embedding.preconditioners.spectral import SpectralDirection
+from thalweg_embedding.relocation import RowMatrix, degrees_and_free, placed_weights
 
 
 def anchor_table(given: Any, layout: Layout) -> np.ndarray:
@@ -71,16 +73,6 @@ class Anchors:
             layout, places, (weight or 0.0) / layout.rows * anchored, ~anchored | bool(weight)
         )
 
-    def aligned(self, rows: Array) -> Array:
-        """The map turned, mirrored and moved so that points lie as their places do.  Collective."""
-        comm, here = self.layout.comm, (self.pull > 0.0) | ~self.free
-        sums = [(each * here).sum(axis=0) for each in (np.ones_like(rows), rows, self.places)]
-        count, *means = np.asarray(sum_over_ranks(comm, np.array(sums)))
-        middle, goal = (mean / np.maximum(count, 1.0) for mean in means)
-        own, wanted = here * (rows - middle), here * (self.places - goal)
-        left, _, right = np.linalg.svd(np.asarray(sum_over_ranks(comm, own.T @ wanted)))
-        return np.asarray((rows - middle) @ agreed(comm, left @ right) + goal)
-
 
 class AnchoredEmbedding(PairwiseEmbedding):
     """An embedding some of whose points are anchored.
@@ -96,6 +88,23 @@ class AnchoredEmbedding(PairwiseEmbedding):
 
     def _placed(self, x: Array) -> Array:
         return np.where(self.anchors.free, x, self.anchors.places)
+
+    def draw_start(self) -> None:
+        """Add to the start where affinities draw points that anchored ones are near.  Collective.
+
+        Of sum p_nm d_nm, with anchors, that is the minimum, which one step by 4 L+ reaches.
+        """
+        start = self.start
+        detail = np.zeros(self.layout.shape) if start.fixed is None else start.fixed
+        x, whole = self._placed(detail), SpectralDirection(self.layout.rows, residual=1e-3)
+        whole.setup(self, x)
+        degrees, free = degrees_and_free(self, x)
+        slopes = degrees[:, None] * x - RowMatrix(self.layout, *placed_weights(self, x)).multiply(x)
+        slopes -= self.anchors.pull * self.anchors.places
+        x = x - whole.apply(self.attraction_scale * free * slopes)
+        whole.close()
+        noise = start.scale if start.fixed is None else start.noise
+        self.start = replace(start, fixed=x + detail, noise=noise)
 
     def initial_point(self, seed: int) -> Array:
         return self._placed(super().initial_point(seed))

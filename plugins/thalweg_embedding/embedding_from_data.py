@@ -172,7 +172,7 @@ class _Embedding:
         exaggeration = options.exaggeration or options.early_exaggeration
         stages = family.stages(layout.rows, exaggeration, densities is not None)
         made: Any = PairwiseEmbedding if self.anchors is None else AnchoredEmbedding
-        objective: PairwiseEmbedding = made(
+        objective: Any = made(
             layout,
             weights,
             attraction,
@@ -190,8 +190,11 @@ class _Embedding:
             label=family.name,
             places=places,
         )
-        vars(objective)["anchors"] = self.anchors
-        return objective
+        if self.anchors is not None:
+            objective.anchors = self.anchors
+            if start is None:
+                objective.draw_start()
+        return objective  # type: ignore[no-any-return]
 
     def start(self, affinities: Affinities, rows: np.ndarray | None) -> Start:
         """The map given, or random numbers, principal components or eigenvectors."""
@@ -211,8 +214,6 @@ class _Embedding:
             rows = principal_components(self.dataset, layout.columns, scale)
         elif init == "spectral":
             rows = eigenvectors(layout, affinities.weights, scale, affinities.places)
-        if rows is not None and self.anchors is not None:
-            rows = self.anchors.aligned(rows)
         return Start(layout, rows, scale, defaults.NOISE * scale)
 
 

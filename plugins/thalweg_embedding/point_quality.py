@@ -9,9 +9,9 @@ import scipy.sparse
 
 from thalweg.data import Dataset, comm_of
 from thalweg.engines.neighbors import nearest_neighbors
-from thalweg.errors import InputError
 from thalweg.numerics import principal_components
 from thalweg.parallel import RowExchange, RowPlan, collective_call, refuse_differing, sum_over_ranks
+from thalweg.plugins import Option
 from thalweg_embedding.affinities.affinities_from_data import neighbor_count, one_way
 from thalweg_embedding.affinities.distances import SparseDataset, nearest_by
 from thalweg_embedding.affinities.symmetric import both_ways, column_numbers
@@ -93,10 +93,8 @@ def faithfulness(
         data = Dataset.from_array(np.asanyarray(data, dtype=float))
     layout, places = data.layout, checked_map(data.layout, places)
     refuse_differing(layout.comm, "the arguments of faithfulness", neighbors, metric)
-    if not isinstance(neighbors, int | np.integer) or not 1 <= neighbors < layout.rows:
-        raise InputError(
-            f"neighbors must be an integer from 1 to {layout.rows - 1}, not {neighbors!r}"
-        )
+    possible = Option("neighbors", int, None, "", minimum=1, maximum=layout.rows - 1)
+    possible.check(neighbors, "faithfulness")
     options = None if objective is None else objective.options
     metric = metric if options is None else options.metric
     wide = min(REACH * neighbors, layout.rows - 1)

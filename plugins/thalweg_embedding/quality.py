@@ -98,12 +98,8 @@ def map_quality(
     if labels is None:
         labels = data.gather_labels()
     refuse_differing(layout.comm, "the labels", labels)
-    for name, number, least in (
-        ("neighbors", neighbors, 1),
-        ("sample", sample, 1),
-        ("seed", seed, 0),
-    ):
-        Option(name, int, 1, "", minimum=least).check(number, "map_quality")
+    for name, number in ("neighbors", neighbors), ("sample", sample), ("seed", seed):
+        Option(name, int, 1, "", minimum=float(name != "seed")).check(number, "map_quality")
     asked = sampled_rows(layout, sample, seed)
     count = min(neighbors, layout.rows - 1)
     before, squared = nearest_rows(data.values, asked, layout, max(count, 2))

@@ -76,9 +76,12 @@ class Eigen(Solver[EigenState]):
         vectors = self._on_root(objective, dimensions)
         value, gradient = objective.value_and_gradient(vectors)
         values, residuals = objective.residuals(vectors)
-        norm = _norm(objective)
-        limits = self._limit(values, layout.rows, norm)
-        if (np.abs(values) <= self._limit(0.0 * values, layout.rows, norm)).any():
+        absolute = abs(objective.matrix.copy())  # which would sort the matrix itself
+        largest = float(np.asarray(absolute.sum(axis=1)).max(initial=0.0))
+        norm = float(max_over_ranks(layout.comm, largest))
+        rounding = layout.rows * np.finfo(float).eps * norm
+        limits = self.tolerance * np.abs(values) + rounding
+        if (np.abs(values) <= rounding).any():
             objective.note(
                 "an eigenvalue is zero up to rounding: other maps are as good as this one, often "
                 "since rows equal others"
@@ -105,9 +108,6 @@ class Eigen(Solver[EigenState]):
             f"an eigenvector has {state.residual:.2g} times the residual that tolerance = "
             f"{self.tolerance:g} allows; try another method",
         )
-
-    def _limit(self, values: np.ndarray, rows: int, norm: float) -> np.ndarray:
-        return self.tolerance * np.abs(values) + rows * np.finfo(float).eps * norm
 
     def _method(self, rows: int) -> str:
         has_slepc = importlib.util.find_spec("slepc4py") is not None
@@ -200,10 +200,3 @@ class Eigen(Solver[EigenState]):
             solver.destroy()
             operator.destroy()
             vector.destroy()
-
-
-def _norm(objective: Any) -> float:
-    """Largest sum of absolute values in a row of the matrix.  Collective."""
-    absolute = abs(objective.matrix.copy())  # which would sort the matrix itself
-    largest = np.asarray(absolute.sum(axis=1)).max(initial=0.0)
-    return float(max_over_ranks(objective.comm, float(largest)))

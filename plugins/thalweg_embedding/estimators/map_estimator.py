@@ -3,6 +3,7 @@
 import copy
 import itertools
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar
 
@@ -334,17 +335,12 @@ class MapEstimator(MapTransformer):
                 dataset = replace(dataset, labels=labels.labels, label_names=names)
             start = None
             if not isinstance(self.init, str) and "start" not in fixed:
-                try:
+                with suppress(TypeError, ValueError):
                     start = np.asarray(self.init, dtype=float)
-                except (TypeError, ValueError) as error:
-                    raise InputError(
-                        "init must be a string or an array of numbers, and cannot be read as one: "
-                        f"{error}"
-                    ) from error
                 shape = (dataset.layout.local_rows, self.n_components)
-                if start.shape != shape or not np.isfinite(start).all():
+                if start is None or start.shape != shape or not np.isfinite(start).all():
                     raise InputError(
-                        f"init must be finite and of shape {shape}; it has {start.shape}"
+                        f"init must be a string, or an array of finite numbers of shape {shape}"
                     )
             parameters = self._checked()
         refuse_differing(comm_of(X), "the parameters", parameters, start is None)

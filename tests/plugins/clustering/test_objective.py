@@ -66,12 +66,6 @@ def test_derivatives_of_every_way_to_sum(comm, method, views, make):
     _check(objective, fixed_point=method != "nystrom")
 
 
-def test_features_have_no_hessian_products(views, make):
-    objective = _of_task(make, MPI.COMM_SELF, views, "alternative", **METHODS["nystrom"])
-    with pytest.raises(InputError, match="use approximation 'exact'"):
-        objective.hessian_product(objective.initial_point(0), np.ones((4, 2)))
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_the_start_has_the_smallest_eigenvectors_of_phi_where_the_kernel_is_flat(task, views, make):
     objective = _of_task(make, MPI.COMM_SELF, views, task)

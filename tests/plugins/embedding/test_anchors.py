@@ -81,12 +81,17 @@ def test_every_form_of_anchors_gives_the_same_map_which_grows(weight, tmp_path):
     assert np.array_equal(longer[NUMBERS], PLACES) == (weight is None)
 
 
-def test_a_start_is_turned_mirrored_and_moved_to_the_places(comm):
-    plain = build("t_sne", comm, None, None).start.fixed
-    moved = plain @ [[0.6, 0.8], [0.8, -0.6]] + [3.0, -1.0]
-    anchors = np.column_stack([np.arange(6), moved[:6]])
-    start = build("t_sne", comm, 1.0, anchors).start.fixed
-    np.testing.assert_allclose(start, moved, atol=1e-10 * np.abs(moved).max())
+@pytest.mark.ranks(1, 3)
+@each_weight
+def test_a_start_lies_where_affinities_draw_points_to_the_places(comm, weight):
+    objective, plain = build("t_sne", comm, weight), build("t_sne", comm, None, None)
+    gather = objective.layout.gather_rows
+    weights, pull, goal = gather(plain.weights), np.zeros((83, 1)), np.zeros((83, 2))
+    pull[NUMBERS], goal[NUMBERS] = 1e9 if weight is None else weight / 83, PLACES
+    drawn = np.linalg.solve(np.diag(weights.sum(axis=1) + pull[:, 0]) - weights, pull * goal)
+    found, expected = gather(objective.start.fixed), drawn + gather(plain.start.fixed)
+    free = np.delete(np.arange(83), NUMBERS)
+    np.testing.assert_allclose(found[free], expected[free], atol=1e-6)
 
 
 @pytest.mark.ranks(1, 2)

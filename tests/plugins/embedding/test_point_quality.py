@@ -139,5 +139,7 @@ def test_estimators_tell_what_they_can(model):
 def test_what_does_not_fit_is_refused(places):
     with pytest.raises(InputError, match="one row of finite numbers"):
         faithfulness(POINTS, places[:10])
-    with pytest.raises(InputError, match="neighbors must be an integer from 1 to 119, not 120"):
+    with pytest.raises(
+        InputError, match="'neighbors' of faithfulness must be at most 119, not 120"
+    ):
         faithfulness(POINTS, places, neighbors=120)
