@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from thalweg.errors import InputError
 from thalweg.workbench.extras import extra
@@ -40,9 +41,9 @@ def read_hdf5(path: Path, options: Mapping[str, Any], *, columns_first: bool = F
     """Source of one array of an HDF5 file; its rows stay on disk.
 
     ``key`` names the array if there are several, as ``group/array`` where it lies in a group; in
-    AnnData's files it is ``obsm/X_pca``, or else ``X``.  Labels are taken from the same file if
-    ``labels`` is one of its arrays, there a column of ``obs``.  With ``columns_first``, as MATLAB
-    writes its variables, there are no groups.
+    AnnData's files it is ``obsm/X_pca``, or else ``X``, a sparse one of which is made dense.
+    Labels are taken from the same file if ``labels`` is one of its arrays, there a column of
+    ``obs``.  With ``columns_first``, as MATLAB writes its variables, there are no groups.
     """
     h5py = extra("h5py", "formats", f"the HDF5 file '{path}'")
     names: list[str] = []
@@ -51,12 +52,13 @@ def read_hdf5(path: Path, options: Mapping[str, Any], *, columns_first: bool = F
         if isinstance(entry, h5py.Dataset) and entry.shape and not (columns_first and "/" in name):
             names.append(name)
 
-    errors = (OSError, RuntimeError, KeyError, TypeError, UnicodeDecodeError)
+    errors = (OSError, RuntimeError, KeyError, IndexError, TypeError, ValueError)
     with refused(errors, f"'{path}' is damaged, or not an HDF5 file"), h5py.File(path, "r") as file:
         file.visititems(note)
         if path.suffix.lower() == ".h5ad":
             usual = "obsm/X_pca" if "obsm/X_pca" in names else "X"
             options = {"key": options.get("key") or usual, "labels": f"obs/{options.get('labels')}"}
+            names += [options["key"]] if f"{options['key']}/indptr" in names else []
         key, labels_key = choose_keys(names, options, path)
         labels = None if labels_key is None else _whole(file[labels_key], path).T
         column = file.get(str(options.get("labels")))
@@ -64,6 +66,14 @@ def read_hdf5(path: Path, options: Mapping[str, Any], *, columns_first: bool = F
             words = np.append(_whole(column["categories"], path).astype(str), "")
             labels = words[_whole(column["codes"], path)]
         array, what = file[key], f"array '{key}' of '{path}'"
+        if isinstance(array, h5py.Group):  # a sparse matrix, which is made dense
+            shape, form = tuple(array.attrs["shape"]), str(array.attrs["encoding-type"])
+            require_memory(16.0 * math.prod(shape), f"{what}, made dense,", "use obsm/X_pca")
+            parts = tuple(_whole(array[name], path) for name in ("data", "indices", "indptr"))
+            kinds = {f"cs{by}_matrix": getattr(scipy.sparse, f"cs{by}_matrix") for by in "rc"}
+            matrix = kinds[form](parts, shape)
+            matrix.check_format(full_check=True)
+            return Source.of(matrix.toarray(), what, labels)
         if h5py.check_string_dtype(array.dtype):
             # Strings can only be labels: they are few enough to be held whole.
             return Source.of(_whole(array, path), what, labels)

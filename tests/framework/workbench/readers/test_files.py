@@ -235,22 +235,29 @@ def test_each_rank_reads_its_rows_of_an_hdf5_file(comm, folder, options):
 
 
 @pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize("reduced", [False, True])
-def test_annotated_data_are_read_with_a_column_of_their_cells(comm, folder, reduced):
+@pytest.mark.parametrize("form", ["reduced", "dense", "csr", "csc"])
+def test_annotated_data_are_read_with_a_column_of_their_cells(comm, folder, form):
     h5py = pytest.importorskip("h5py")
     names, codes = np.unique(NAMES, return_inverse=True)
     codes[3] = -1  # of no category
 
     def make():
         with h5py.File(folder / "x.h5ad", "w") as file:
-            file["X"], file["obs/_index"] = TABLE, NAMES.astype(object)
+            file["obs/_index"] = NAMES.astype(object)
+            if form.startswith("cs"):
+                matrix = scipy.sparse.csr_matrix(TABLE).asformat(form)
+                for part in ("data", "indices", "indptr"):
+                    file[f"X/{part}"] = getattr(matrix, part)
+                file["X"].attrs.update({"encoding-type": f"{form}_matrix", "shape": TABLE.shape})
+            else:
+                file["X"] = TABLE
             file["obs/kind/categories"], file["obs/kind/codes"] = names.astype(object), codes
-            if reduced:
+            if form == "reduced":
                 file["obsm/X_pca"] = TABLE[:, :2]
 
     write(comm, make)
     dataset = load_data({"path": "x.h5ad", "labels": "kind"}, comm, folder)
-    assert np.array_equal(whole(dataset), TABLE[:, : 3 - reduced])
+    assert np.array_equal(whole(dataset), TABLE[:, : 2 if form == "reduced" else 3])
     assert dataset.label_names == ("", *names)
     assert np.array_equal(
         dataset.layout.gather_rows(dataset.partial_labels()), codes + (codes >= 0)
