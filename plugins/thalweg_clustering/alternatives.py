@@ -16,11 +16,12 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.parallel import agreed, on_root
 from thalweg_clustering.agreement import normalized_mutual_information
-from thalweg_clustering.build import build_kdac
+from thalweg_clustering.build import NoView, build_kdac
 from thalweg_clustering.kdac import KDACObjective
 from thalweg_clustering.pair_sum import StiefelObjective
 from thalweg_clustering.prepared_data import Preparation, evenly_spread
-from thalweg_clustering.view_search import SEPARATED, VIEW_ROWS, chance_without_valley
+from thalweg_clustering.valleys import SEPARATED, chance_without_valley
+from thalweg_clustering.view_search import VIEW_ROWS
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,8 @@ class Alternatives:
     found
         The alternatives, in the order found.
     refused
-        The one that ended the search, or None where as many as wanted were found.
+        The one that ended the search, or None where as many as wanted, or no further view, were
+        found.
     reason
         Why the search ended.
     """
@@ -138,16 +140,26 @@ def find_alternatives(
     comm, seed = dataset.comm, options.get("seed", 0)
     known, task = list(labelings), options.pop("task", "alternative")
     task = task if known else "unsupervised"
-    alternatives: list[Alternative] = []
+    alternatives, viewed = list[Alternative](), False
     while len(alternatives) < n_alternatives:
         start = starts[len(alternatives)] if len(alternatives) < len(starts) else None
-        objective = build_kdac(dataset, comm, **options, task=task, labelings=known, start=start)
+        # After a view, the usual width rarely shows more than the search does.
+        only = start is None and viewed
+        try:
+            objective = build_kdac(
+                dataset, comm, **options, task=task, labelings=known, start=start, view_only=only
+            )
+        except NoView:
+            return Alternatives(
+                tuple(alternatives), None, "no further subspace was found that shows clusters"
+            )
         alternative = solved(objective, solver, seed, n_init, **(stop or {}))
         objection = alternative.objection(max_overlap)
         # A width that is given is the user's word for what counts as near.
         if objection and (n_alternatives > 1 or options.get("sigma") is None):
             return Alternatives(tuple(alternatives), alternative, objection)
         alternatives.append(alternative)
+        viewed = objective.view is not None
         # The first one of another task has what its labels told.
         known = [*(known if task == "alternative" else ()), alternative.labels]
         task = "alternative"
@@ -169,11 +181,11 @@ def solved(
     best = agreed(objective.comm, int(np.argmin(costs)))
     outcome, result = outcomes[best], results[best]
     valley = _valley(objective, outcome)
-    if valley > SEPARATED and objective.of_view:
+    if valley > SEPARATED and objective.view is not None:
         # The objective may prefer few rows that lie alone, eigenvectors halves of a large cluster.
         for by_rows in (False, True):
             if valley > SEPARATED:
-                at_start = objective.outcome(np.asarray(objective.start), by_rows)
+                at_start = objective.outcome(objective.view, by_rows)
                 pairs = (valley, outcome), (_valley(objective, at_start), at_start)
                 valley, outcome = min(pairs, key=lambda pair: pair[0])
     overlaps = tuple(

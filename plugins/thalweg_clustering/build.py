@@ -15,7 +15,7 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, max_over_ranks, on_root
 from thalweg.plugins import with_options
-from thalweg_clustering.exact_sums import STORED_ROWS, StreamedKernel, exact_kernel
+from thalweg_clustering.exact_sums import SAMPLE_ROWS, StreamedKernel
 from thalweg_clustering.feature_sums import NystromKernel
 from thalweg_clustering.kdac import TASKS, KDACObjective
 from thalweg_clustering.kernels import KernelFunction, kernel_function
@@ -32,12 +32,17 @@ from thalweg_clustering.settings import Settings, linked_rows
 from thalweg_clustering.tuning import tune
 from thalweg_clustering.view_search import VIEW_ROWS, find_view
 
-#: Seconds that exact sums may take on one core before features stand for them, passes over all
-#: pairs of a run, and seconds of a pair on one machine, compiled and as a function of arrays.
-EXACT_SECONDS, PASSES, COMPILED_PAIR, ARRAY_PAIR = 60.0, 20, 1.5e-9, 1e-8
+#: Seconds that exact sums may take on one core before features stand for them, where the width is
+#: given and where it is not, which takes several runs.
+EXACT_SECONDS, SEARCH_SECONDS = 60.0, 3.0
 
-#: Number of rows from which on a run starts from the W of a sample.
-SAMPLE_START_ROWS = 10_000
+#: Passes over all pairs of a run, and seconds of a pair on one machine, compiled and as a function
+#: of arrays.
+PASSES, COMPILED_PAIR, ARRAY_PAIR = 20, 1.5e-9, 1e-8
+
+#: Number of rows from which on a run starts from the W of a sample; where a view was found, whose
+#: W is near the solution.
+SAMPLE_START_ROWS, VIEW_START_ROWS = 2500, 10_000
 
 #: Rows of the first run by features between that on a small sample and that on all rows, and
 #: how many times as many the next has.
@@ -60,6 +65,10 @@ MAX_DOUBLE_SIDE = 1e6
 FEATURES = 256
 
 
+class NoView(Exception):
+    """A search for a view that found none, where a run needs one."""
+
+
 @with_options(KDACOptions)
 def build_kdac(
     dataset: Dataset,
@@ -70,6 +79,7 @@ def build_kdac(
     pairs: np.ndarray | None = None,
     function: KernelFunction | None = None,
     start: np.ndarray | None = None,
+    view_only: bool = False,
     **options: Any,
 ) -> KDACObjective:
     """The objective of a data set, by default with its labels as the clustering given.
@@ -88,6 +98,8 @@ def build_kdac(
         A kernel of the user's own.
     start
         W to start from, in the coordinates of the active features, shape ``(d, q)``.
+    view_only
+        Whether a search that finds no view raises :class:`NoView`.
 
     Raises
     ------
@@ -97,6 +109,8 @@ def build_kdac(
     chosen, layout = KDACOptions(**options), dataset.layout
     settings, preparation = _settings(dataset, chosen, labelings, pairs, function)
     view = None if start is not None else _view(settings, preparation, chosen)
+    if view_only and view is None:
+        raise NoView
     if view is not None:
         chosen, start = view
         settings, preparation = _settings(dataset, chosen, labelings, pairs, function)
@@ -105,24 +119,29 @@ def build_kdac(
     if true_labels is not None:
         true_labels = given_labels(layout, true_labels, "the true labels (option 'truth')")
     sigma, q = _width_and_dimension(settings, chosen)
-    kernel, single, notes = _kernel(settings, chosen, sigma, q)
+    kernel, single, notes = _kernel(settings, chosen, sigma, q, options.get("sigma") is not None)
     first: str | np.ndarray = chosen.init
-    if start is not None:
+    enough = layout.rows >= (SAMPLE_START_ROWS if view is None else VIEW_START_ROWS)
+    if view is None and start is not None:
         first = start
-    elif first == "sample" or (first == "auto" and layout.rows >= SAMPLE_START_ROWS):
-        first, levels = _from_fewer_rows(settings, kernel, q, single)
-        notes.append(f"started from the subspace of {', then '.join(levels)}")
-    elif first == "auto":
-        first = "spectral"
+    elif first in ("auto", "sample"):
+        by_sample, first = first == "sample" or enough, "spectral" if start is None else start
+        if by_sample:
+            first, levels = _from_fewer_rows(settings, kernel, q, single, first)
+            notes.append(f"started from the subspace of {', then '.join(levels)}")
     objective = settings.objective(kernel, q, start=first, truth=true_labels)
-    objective.preparation, objective.of_view = preparation, view is not None
+    objective.preparation, objective.view = preparation, None if view is None else view[1]
+    for note in (*notes, *_without_effect(chosen)):
+        objective.note(note)
+    return objective
+
+
+def _without_effect(chosen: KDACOptions) -> Iterator[str]:
+    """Notes on weights that are given and that the task does not have."""
     own = {"alternative": "lambda_", "semi-supervised": "label_weight"}.get(chosen.task)
     for name in {"lambda_", "label_weight"} - {own}:
         if getattr(chosen, name) != getattr(KDACOptions, name):
-            notes.append(f"{name.rstrip('_')} has no effect in a task that is {chosen.task}")
-    for note in notes:
-        objective.note(note)
-    return objective
+            yield f"{name.rstrip('_')} has no effect in a task that is {chosen.task}"
 
 
 def _settings(
@@ -226,21 +245,21 @@ def _width_and_dimension(settings: Settings, chosen: KDACOptions) -> tuple[float
         if chosen.task == "alternative":
             settings.weight = -best.penalty
     if chosen.choose_components:  # of eq. 11, at the solution with q, as the paper tunes it
-        sample, first, width = settings.on_sample(STORED_ROWS), q, sigma
-        run = on_root(settings.layout.comm, lambda: sample.solved(width, first, stored=False))
+        sample, first, width = settings.on_sample(SAMPLE_ROWS), q, sigma
+        run = on_root(settings.layout.comm, lambda: sample.solved(width, first))
         q = q if run is None else int(run["measures"]["eigengap_components"])
     return sigma, q
 
 
 def _kernel(
-    settings: Settings, chosen: KDACOptions, sigma: float, q: int
+    settings: Settings, chosen: KDACOptions, sigma: float, q: int, given: bool
 ) -> tuple[ProjectedKernel, bool, list[str]]:
     """Sums over pairs, whether in single precision, and what is said of their choice."""
     layout, points, of = settings.layout, settings.points, settings.function
     kind: str = chosen.approximation
     features = chosen.features or FEATURES
     if kind == "auto":
-        kind = approximation_for(layout.rows, of, chosen.local_scaling)
+        kind = approximation_for(layout.rows, of, chosen.local_scaling, given)
     # Squared distances are differences of squares: a precision must hold what is left.
     side = max_over_ranks(layout.comm, float(np.abs(points).max(initial=0.0))) / sigma
     single = chosen.precision == "single"
@@ -258,7 +277,7 @@ def _kernel(
     if kind in ("fourier", "nystrom"):
         kernel = NystromKernel(layout, points, sigma, of, features, chosen.seed, single)
     else:
-        kernel = exact_kernel(layout, points, sigma, of, chosen.stored_rows, single)
+        kernel = StreamedKernel(layout, points, sigma, of, single)
     seconds = _exact_seconds(layout.rows, of)
     sums = f"exact sums over all pairs of {layout.rows} rows"
     notes = []
@@ -329,38 +348,47 @@ def _exact_seconds(rows: int, function: KernelFunction) -> float:
     return PASSES * 0.5 * float(rows) ** 2 * pair
 
 
-def approximation_for(rows: int, function: KernelFunction, local_scaling: bool) -> str:
+def approximation_for(
+    rows: int, function: KernelFunction, local_scaling: bool, width_given: bool
+) -> str:
     """The choice of ``approximation = "auto"``."""
-    if local_scaling or _exact_seconds(rows, function) <= EXACT_SECONDS:
+    most = EXACT_SECONDS if width_given else SEARCH_SECONDS
+    if local_scaling or _exact_seconds(rows, function) <= most:
         return "exact"
     # Of one number of features the Nystrom approximation errs less by an order of magnitude.
     return "nystrom" if function.positive else "exact"
 
 
 def _from_fewer_rows(
-    settings: Settings, kernel: ProjectedKernel, components: int, single: bool
+    settings: Settings,
+    kernel: ProjectedKernel,
+    components: int,
+    single: bool,
+    first: str | np.ndarray,
 ) -> tuple[np.ndarray, list[str]]:
     """W of a run on a sample, then of runs by features on more rows, and what these were.
 
     A step on fewer rows costs a fraction of one on all; where features err too much, the sample has
     to do.  Samples have a smaller lambda, which on all rows is raised by steps: MATHEMATICS.md says
-    why.  Collective.
+    why.  From the W of a view, the novelty counts alike on any number of rows.  Collective.
     """
     layout, sigma = settings.layout, kernel.sigma
 
     def weight(rows: int) -> float:
+        if isinstance(first, np.ndarray):
+            return settings.weight * layout.rows / rows
         return max(settings.weight, -MAX_NOVELTY / rows)
 
-    sample = settings.on_sample(STORED_ROWS)
+    sample = settings.on_sample(SAMPLE_ROWS)
     sample.weight = weight(sample.layout.rows)
     # Small enough that the ranks would only wait for each other.
-    outcome = on_root(layout.comm, lambda: sample.solved(sigma, components, stored=False))
+    outcome = on_root(layout.comm, lambda: sample.solved(sigma, components, first))
     if outcome is None:
         raise InputError(
             "the run on a sample that was to find a first W failed; use init = 'spectral'"
         )
     w = outcome["components"]
-    levels = [f"{min(STORED_ROWS, layout.rows)} evenly spread rows"]
+    levels = [f"{min(SAMPLE_ROWS, layout.rows)} evenly spread rows"]
     scaled = settings.common["local_scaling"]
     streamed = isinstance(kernel, StreamedKernel) and kernel.function.positive and not scaled
     if isinstance(kernel, NystromKernel):

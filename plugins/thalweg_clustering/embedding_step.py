@@ -4,7 +4,7 @@ import numpy as np
 
 from thalweg.errors import NumericalError
 from thalweg.parallel import sum_large
-from thalweg_clustering.exact_sums import StoredKernel, StreamedKernel
+from thalweg_clustering.exact_sums import StreamedKernel
 from thalweg_clustering.feature_sums import NystromKernel
 from thalweg_clustering.leading_subspace import Subspace, dense_leading, iterative_leading
 from thalweg_clustering.projected_kernel import ProjectedKernel
@@ -17,6 +17,9 @@ GRAM_SIZE = 1536
 
 #: Landmarks of the approximation that eigenvectors of an exact kernel are begun from.
 LANDMARKS = 256
+
+#: Rows up to which all eigenvectors are computed where there is no guess.
+DENSE_ROWS = 300
 
 #: Budget of products of an embedding kept apart from others, the first, and of one that is not.
 FIRST_PRODUCTS, MAX_PRODUCTS = 8, 100
@@ -35,10 +38,10 @@ def leading_embedding(
 ) -> Subspace:
     """The ``count`` leading eigenvectors at W (eq. 3), with D of this rank's rows.  Collective.
 
-    The kind ``"auto"`` is the Gram matrix of features where there are some, LAPACK for a stored
-    kernel without a guess, else LOBPCG, without a guess from eigenvectors of the Nystrom
-    approximation.  ``apart`` and ``guess`` are this rank's rows of orthonormal, centered columns to
-    be orthogonal to, and of columns to start from.
+    The kind ``"auto"`` is the Gram matrix of features where there are some, LAPACK for few rows
+    without a guess, else LOBPCG, without a guess from eigenvectors of the Nystrom approximation.
+    ``apart`` and ``guess`` are this rank's rows of orthonormal, centered columns to be orthogonal
+    to, and of columns to start from.
     """
     layout, n = kernel.layout, kernel.layout.rows
     scale = 1.0 / np.sqrt(degrees)
@@ -53,22 +56,16 @@ def leading_embedding(
         inner = sum_large(layout.comm, np.ascontiguousarray(removed.T @ block))
         return np.asarray(block - removed @ inner)
 
-    stored = isinstance(kernel, StoredKernel)
     small = n <= 4 * (count + GUARDS)  # no room for a basis of several blocks
-    if small or (kind == "auto" and stored and guess is None):
-        kind = "lapack"
-    if stored or kind == "lapack":
+    if small or kind == "lapack" or (kind == "auto" and guess is None and n <= DENSE_ROWS):
         every = np.eye(layout.local_rows, n, layout.start)
-        rows = kernel.kernel(w) if isinstance(kernel, StoredKernel) else kernel.product(w, every)
+        rows = kernel.product(w, every)
         matrix = project(rows * scale[:, None] * layout.gather_rows(scale))
         whole = layout.gather_rows(removed)
         matrix -= (matrix @ whole) @ whole.T
-    if kind == "lapack":
         return dense_leading(layout, matrix, count)
 
     def product(block: np.ndarray) -> np.ndarray:
-        if stored:
-            return matrix @ layout.gather_rows(block)
         return project(scale[:, None] * kernel.product(w, scale[:, None] * project(block)))
 
     columns = layout.with_columns(min(count + GUARDS, n))

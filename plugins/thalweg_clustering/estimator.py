@@ -172,6 +172,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     approximation: str = "auto"
     features: int | None = None
     precision: str = "auto"
+    curvature: bool = False
     max_overlap: float = 0.2
     n_init: int = 1
     warm_start: bool = False

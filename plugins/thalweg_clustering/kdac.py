@@ -25,7 +25,7 @@ from thalweg.parallel import (
 )
 from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.embedding_step import leading_embedding
-from thalweg_clustering.exact_sums import STORED_ROWS, StreamedKernel
+from thalweg_clustering.exact_sums import SAMPLE_ROWS, StreamedKernel
 from thalweg_clustering.feature_sums import NystromKernel
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.leading_subspace import Subspace, orthonormal_columns
@@ -87,7 +87,7 @@ class KDACObjective(PairSum, Alternation):
     embedding, embedding_tolerance = "auto", 1e-4
 
     preparation: Preparation  # how the rows were made of the data
-    of_view: bool = False  # whether a search found the start
+    view: np.ndarray | None = None  # W that a search found
 
     def __init__(
         self,
@@ -361,7 +361,7 @@ class KDACObjective(PairSum, Alternation):
     def _approximation(self, kernel: NystromKernel, w: np.ndarray) -> dict[str, Any]:
         """The objective of evenly spread rows by features and by exact sums; noted."""
         layout, _, (points, factor) = distributed_sample(
-            self.rows, STORED_ROWS, kernel.points, self.weights.factor
+            self.rows, SAMPLE_ROWS, kernel.points, self.weights.factor
         )
         weights = PairWeights(factor, self.weights.signs)
         exact = StreamedKernel(layout, points, kernel.sigma, kernel.function).value(w, weights)

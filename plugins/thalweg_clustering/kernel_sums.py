@@ -198,15 +198,6 @@ class KernelSums:
             own = own * np.einsum("ij,j,ij->i", factor, scales, factor)
         return np.asarray(own, dtype=float)
 
-    def kernel_rows(self, z: np.ndarray, scale: np.ndarray | None = None) -> np.ndarray:
-        """This rank's rows of the kernel matrix, float64, for so few rows that it may be stored."""
-        mine = self._arrays(z, scale=scale)[:4]
-        whole = [np.array(self.layout.gather_rows(array).T, order="C") for array in mine]
-        tile = np.empty((self.layout.local_rows, self.layout.rows))
-        if tile.size:
-            self._fill(mine, whole, tile)
-        return tile
-
     def absolute_moment(
         self, z: np.ndarray, factor: np.ndarray, signs: np.ndarray, points: np.ndarray
     ) -> float:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from thalweg.numerics import lloyd
-from thalweg.parallel import MPI, Layout, sum_over_ranks
+from thalweg.parallel import MPI, Layout, kernel, sum_large, sum_over_ranks
 from thalweg_clustering.kernels import squared_distances
 from thalweg_clustering.prepared_data import evenly_spread
 
@@ -85,12 +84,41 @@ def _spread_out(
 
 
 def _lloyd(layout: Layout, rows: np.ndarray, centers: np.ndarray, iterations: int) -> Clusters:
-    def nearest(rows: np.ndarray, centers: np.ndarray) -> np.ndarray:
-        return np.asarray(squared_distances(rows, centers).argmin(axis=1))
+    """Lloyd's iteration; centers that lose all rows stay where they are."""
+    labels, number = np.full(len(rows), -1), 0
+    rows = np.ascontiguousarray(rows, dtype=float)
+    while True:
+        sums = np.zeros((len(centers), rows.shape[1] + 1))
+        own = _assign(rows, centers, labels, sums)
+        moved, inertia = np.asarray(sum_over_ranks(layout.comm, own))
+        if moved == 0 or number == iterations:
+            return Clusters(labels, centers, float(inertia))
+        number, sums = number + 1, sum_large(layout.comm, sums)
+        filled = sums[:, -1:] > 0
+        centers = np.where(filled, sums[:, :-1] / np.where(filled, sums[:, -1:], 1.0), centers)
 
-    labels, centers, _ = lloyd(layout.comm, rows, centers, iterations, nearest)
-    smallest = float(squared_distances(rows, centers).min(axis=1).sum())
-    return Clusters(labels, centers, float(sum_over_ranks(layout.comm, smallest)))
+
+@kernel(writes=("labels", "sums"))
+def _assign(rows, centers, labels, sums):  # type: ignore[no-untyped-def]
+    """Number rows by their nearest centers, and add up and count the rows of each.
+
+    How many changed, and the sum of squared distances.
+    """
+    result = np.zeros(2)
+    for i in range(len(rows)):
+        nearest, least = 0, np.inf
+        for c in range(len(centers)):
+            distance = 0.0
+            for j in range(rows.shape[1]):
+                distance += (rows[i, j] - centers[c, j]) ** 2
+            if distance < least:
+                nearest, least = c, distance
+        result[0] += labels[i] != nearest
+        result[1] += least
+        labels[i] = nearest
+        sums[nearest, :-1] += rows[i]
+        sums[nearest, -1] += 1.0
+    return result
 
 
 def _in_order(layout: Layout, labels: np.ndarray, count: int) -> np.ndarray:

@@ -2,11 +2,7 @@
 
 from thalweg.plugins import PhaseEstimate, Problem
 from thalweg_clustering.build import FEATURES, approximation_for
-from thalweg_clustering.exact_sums import STORED_ROWS
 from thalweg_clustering.kernels import kernel_function
-
-#: Matrices of the stored kernel's size that a run on few rows holds at once.
-STORED_MATRICES = 9.0
 
 #: Bytes of compiled kernels, and of the libraries that they need, on one machine.
 KERNELS = 88e6
@@ -33,11 +29,12 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
 def _iterations(problem: Problem) -> PhaseEstimate:
     options, n, columns = problem.objective, problem.local_rows, problem.columns
     k = float(options.get("clusters") or 10)
-    kind = _approximation(problem)
-    if kind == "exact" and problem.rows <= options.get("stored_rows", STORED_ROWS):
-        return PhaseEstimate(
-            "iterations", 0.0, STORED_MATRICES * 8.0 * n * problem.rows, advice="lower stored_rows"
-        )
+    kernel = options.get("kernel", "gaussian")
+    function = kernel_function(kernel, options.get("degree", 2), options.get("offset", 1.0))
+    kind: str = options.get("approximation", "auto")
+    if kind == "auto":
+        local, given = bool(options.get("local_scaling")), options.get("sigma") is not None
+        kind = approximation_for(problem.rows, function, local, given)
     if kind == "exact":
         width = float(options.get("components") or k) + columns + k + 2.0
         return PhaseEstimate(
@@ -51,13 +48,3 @@ def _iterations(problem: Problem) -> PhaseEstimate:
         8.0 * n * 2.0 * k + moments + 8.0 * (3.0 * BLOCK * size + 2.0 * size**2),
         advice="use fewer features",
     )  # fmt: skip
-
-
-def _approximation(problem: Problem) -> str:
-    options = problem.objective
-    kind: str = options.get("approximation", "auto")
-    if kind != "auto":
-        return kind
-    kernel = options.get("kernel", "gaussian")
-    function = kernel_function(kernel, options.get("degree", 2), options.get("offset", 1.0))
-    return approximation_for(problem.rows, function, bool(options.get("local_scaling")))

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from thalweg.plugins import Help
-from thalweg_clustering.exact_sums import STORED_ROWS
 from thalweg_clustering.kdac import Task
 from thalweg_clustering.kernels import KernelName
 
@@ -88,17 +87,12 @@ class KDACOptions:
     ] = "auto"
     features: Annotated[int | None, Help("landmarks; by default 256", minimum=1)] = None
     precision: Annotated[
-        Literal["auto", "single", "double"],
-        Help("precision of sums over pairs that are not stored; auto is single"),
+        Literal["auto", "single", "double"], Help("precision of sums over pairs; auto is single")
     ] = "auto"
     embedding_rows: Annotated[
         Literal["unit", "published"],
         Help("rows of U that k-means clusters: of length one, or as they are, as published"),
     ] = "unit"
-    stored_rows: Annotated[
-        int,
-        Help("up to this many rows the kernel matrix is kept in memory", unit="rows", minimum=0),
-    ] = STORED_ROWS
     other_labels: Annotated[
         list[str] | None,
         Help("files of further labelings, to differ from or to reproduce", is_file=True),

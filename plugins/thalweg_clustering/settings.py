@@ -8,7 +8,7 @@ import numpy as np
 import thalweg
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
-from thalweg_clustering.exact_sums import exact_kernel
+from thalweg_clustering.exact_sums import StreamedKernel
 from thalweg_clustering.ism import ISM
 from thalweg_clustering.kdac import KDACObjective
 from thalweg_clustering.kernels import KernelFunction
@@ -60,12 +60,13 @@ class Settings:
         return Settings(layout, points, labels, self.weight, self.clusters, self.function,
                          pairs, common)  # fmt: skip
 
-    def solved(self, sigma: float, components: int, stored: bool = True) -> dict[str, Any] | None:
-        """Outcome of a short run on one rank, stored kernel or not; None where it failed."""
-        most = len(self.points) if stored else 0
-        kernel = exact_kernel(self.layout, self.points, sigma, self.function, most)
+    def solved(
+        self, sigma: float, components: int, start: str | np.ndarray = "spectral"
+    ) -> dict[str, Any] | None:
+        """Outcome of a short run on one rank; None where it failed."""
+        kernel = StreamedKernel(self.layout, self.points, sigma, self.function)
         try:
-            objective = self.objective(kernel, components)
+            objective = self.objective(kernel, components, start=start)
             result = thalweg.minimize(objective, solver=ISM(rounds=15), seed=self.common["seed"])
         except thalweg.ThalwegError:
             return None

@@ -9,17 +9,17 @@ between every two, on rows that had no part in finding them.
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 import scipy.linalg
-from scipy.special import bdtr, chdtrc
+from scipy.special import chdtrc
 from scipy.stats import normaltest
 
-from thalweg.parallel import MPI, Array, Layout
+from thalweg.parallel import MPI, Layout
 from thalweg_clustering.agreement import mutual_information
 from thalweg_clustering.kernels import squared_distances
 from thalweg_clustering.kmeans import kmeans
+from thalweg_clustering.valleys import JOINED, SEPARATED, Valleys, cluster_means, covariance
 
 #: Most and least rows on which a view is searched, and share that finds one; chosen by hand.
 VIEW_ROWS, LEAST_ROWS, SHARE = 2000, 60, 0.65
@@ -28,15 +28,11 @@ VIEW_ROWS, LEAST_ROWS, SHARE = 2000, 60, 0.65
 #: which values are cut into six parts, not three, to see whether they depend.
 FEW_ROWS, MANY_ROWS = 1000, 400
 
-#: Number of rows in a valley, relative to that at its sides, that it must fall short of, and
-#: probability of doing so by chance: on the rows that find a view, and on the others.
-RATIO, JOINED, SEPARATED = 0.6, 0.01, 0.02
-
 #: Levels at which directions depend on one another, and at which one is not normal; chosen by hand.
 DEPENDENT, NORMAL = 1e-6, 1e-2
 
-#: Most dimensions, cells, principal directions of a view, rows of a curved cell; by hand.
-DIMENSIONS, CELLS, PRINCIPAL, CELL_ROWS = 3, 10, 60, 40
+#: Most dimensions, cells and principal directions of a view; by hand.
+DIMENSIONS, CELLS, PRINCIPAL = 3, 10, 60
 
 #: Width of the kernel, as a share of the least distance between centers: less, and directions in
 #: which a few rows lie alone show larger eigenvalues than the view.
@@ -80,49 +76,53 @@ def find_view(
             break
     if not candidates:
         return None
-    candidates.sort(key=lambda c: -_information(c[1], c[1])[0])
-    single = (c for c in candidates if not _is_product(rest @ c[0], c[1], candidates))
-    directions, labels = next(single, candidates[0])
+    distinct = list[tuple[np.ndarray, np.ndarray]]()
+    for candidate in sorted(candidates, key=lambda c: -_information(c[1], c[1])):
+        if not _repeats(candidate[1], [labels for _, labels in distinct], 0.9):
+            distinct.append(candidate)
+    found = [labels for _, labels in distinct]
+    single = (c for c in distinct if not _is_product(rest @ c[0], c[1], found))
+    directions, labels = next(single, distinct[0])
     q = columns or directions.shape[1]
     further = np.linalg.eigh(np.cov(values.T))[1]  # those along which rows vary least first
     w = np.linalg.qr(np.concatenate([directions, further], axis=1)[:, :q])[0]
     projected = values @ w
-    centers = np.array([projected[labels == c].mean(axis=0) for c in range(labels.max() + 1)])
+    centers = cluster_means(projected, labels)
     nearest = squared_distances(centers, centers) + np.diag(np.full(len(centers), np.inf))
     return View(scale, w, len(centers), WIDTH * float(np.sqrt(nearest.min())))
 
 
-def _information(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-    """Mutual information of two labelings, and the probability of so much by chance."""
+def _information(a: np.ndarray, b: np.ndarray) -> float:
+    """Mutual information of two labelings; their entropy if they are one."""
     sizes = int(a.max()) + 1, int(b.max()) + 1
     table = np.bincount(a * sizes[1] + b, minlength=sizes[0] * sizes[1]).reshape(sizes)
-    information = mutual_information(table / len(a))
-    degrees = (sizes[0] - 1) * (sizes[1] - 1)
-    return information, float(chdtrc(degrees, 2.0 * len(a) * information))
+    return mutual_information(table / len(a))
 
 
-def _is_product(
-    rows: np.ndarray, labels: np.ndarray, candidates: list[tuple[np.ndarray, np.ndarray]]
-) -> bool:
+def _repeats(labels: np.ndarray, others: list[np.ndarray], share: float) -> bool:
+    """Whether one of the others has as many clusters, and such a share of the information."""
+    enough = share * _information(labels, labels)
+    return any(_information(labels, o) > enough for o in others if o.max() == labels.max())
+
+
+def _is_product(rows: np.ndarray, labels: np.ndarray, labelings: list[np.ndarray]) -> bool:
     """Whether the clusters are two independent labelings, and their places a sum, of two views."""
 
     def rest(*labelings: np.ndarray) -> np.ndarray:
         groups = np.concatenate([np.eye(own.max() + 1)[own] for own in labelings], axis=1)
         return rows - groups @ np.linalg.lstsq(groups, rows, rcond=None)[0]
 
-    for _, coarser in candidates:
-        if (
-            coarser.max() < labels.max()
-            and _information(labels, coarser)[0] > 0.4 * _information(coarser, coarser)[0]
-        ):
-            other = _clusters(rest(coarser))
-            unexplained = float((rest(coarser, other) ** 2).sum())
-            if (
-                other.max() > 0
-                and _information(coarser, other)[1] > 1e-4
-                and unexplained < 1.2 * float((rest(labels) ** 2).sum())
-            ):
-                return True
+    most = 1.2 * float((rest(labels) ** 2).sum())
+    for coarser in labelings:
+        entropy = _information(coarser, coarser)
+        if coarser.max() >= labels.max() or _information(labels, coarser) <= 0.4 * entropy:
+            continue
+        other = _clusters(rest(coarser))
+        dependence = 2.0 * len(rows) * _information(coarser, other)
+        degrees = int(coarser.max()) * int(other.max())
+        independent = degrees > 0 and chdtrc(degrees, dependence) > 1e-4
+        if independent and float((rest(coarser, other) ** 2).sum()) < most:
+            return True
     return False
 
 
@@ -141,8 +141,7 @@ def _candidates(
     done = list[np.ndarray]()
     for span in _spans(own, directions):
         span, labels = _refined(own, span, _clusters(own @ span))
-        enough = 0.97 * _information(labels, labels)[0]  # to differ in hardly a row
-        if any(_information(labels, o)[0] > enough for o in done if o.max() == labels.max()):
+        if _repeats(labels, done, 0.97):  # they differ in hardly a row
             continue
         done.append(labels)
         if labels.max() > 0 and span.shape[1] < min(DIMENSIONS, own.shape[1]):
@@ -154,10 +153,12 @@ def _candidates(
         if labels.max() == 0:
             continue
         parts = own @ span, others @ span
-        centers = np.array([parts[0][labels == c].mean(axis=0) for c in range(labels.max() + 1)])
+        centers = cluster_means(parts[0], labels)
         here, there = (squared_distances(part, centers).argmin(axis=1) for part in parts)
-        none_empty = len(np.unique(here)) == len(centers)
-        if none_empty and _chance(parts[0], here, parts[1], there).max() <= SEPARATED:
+        if len(np.unique(here)) < len(centers):
+            continue
+        b, a = np.triu_indices(len(centers), 1)
+        if Valleys(parts[0], here, parts[1], there).chance(a, b).max() <= SEPARATED:
             yield white @ span, np.concatenate([here, there])
 
 
@@ -218,26 +219,34 @@ def _clusters(rows: np.ndarray) -> np.ndarray:
     """Cells of k-means, the nearest joined until a valley lies between every two."""
     cells = max(1, min(CELLS if rows.shape[1] > 1 else 8, len(rows) // 12))
     layout = Layout(MPI.COMM_SELF, *rows.shape)
-    labels = np.unique(kmeans(layout, rows, cells, starts=2).labels, return_inverse=True)[1]
-    chance = _chance(rows, labels, rows, labels)
-    while True:
-        centers = np.array([rows[labels == c].mean(axis=0) for c in range(len(chance))])
-        apart = np.where(chance > JOINED, squared_distances(centers, centers), np.inf)
-        a, b = divmod(int(apart.argmin()), len(chance))
-        if not np.isfinite(apart[a, b]):
-            return labels
-        a, b = min(a, b), max(a, b)
-        labels = np.where(labels == b, a, labels)
-        labels -= labels > b
-        chance = np.delete(np.delete(chance, b, 0), b, 1)
-        chance[a] = chance[:, a] = _chance(rows, labels, rows, labels, a)[a]
+    labels = np.unique(
+        kmeans(layout, rows, cells, starts=1, iterations=10).labels, return_inverse=True
+    )[1]
+    apart = np.zeros((cells, cells), dtype=bool)  # between which there is a valley
+    while labels.max() > 0:
+        valleys = Valleys(rows, labels)
+        a, b = np.triu_indices(len(valleys.means), 1)
+        between = squared_distances(valleys.means, valleys.means)[a, b]
+        for pair in np.argsort(between, kind="stable"):
+            first, second = a[pair], b[pair]
+            if apart[first, second]:
+                continue
+            if valleys.chance([second], [first])[0] > JOINED:
+                labels = np.where(labels == second, first, labels)
+                labels -= labels > second
+                apart = np.delete(np.delete(apart, second, 0), second, 1)
+                apart[first] = apart[:, first] = False
+                break
+            apart[first, second] = True
+        else:
+            break
+    return labels
 
 
 def _discriminants(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Directions in which clusters differ by more than their spread, at least one, as columns."""
-    groups = np.eye(int(labels.max()) + 1)[labels]
-    means = groups.T @ rows / groups.sum(axis=0)[:, None]
-    within = _covariance(rows, means[labels])
+    means = cluster_means(rows, labels)
+    within = covariance(rows, means[labels])
     values, vectors = scipy.linalg.eigh(np.cov(means[labels].T).reshape(within.shape), within)
     count = max(1, min(DIMENSIONS, int((values > 0.5).sum())))
     return np.ascontiguousarray(vectors[:, ::-1][:, :count])
@@ -264,7 +273,7 @@ def _unequal_directions(rows: np.ndarray, labels: np.ndarray, span: np.ndarray) 
     beside = np.linalg.svd(span)[0][:, span.shape[1] :]
     parts = [rows[labels == c] @ beside for c in range(int(labels.max()) + 1)]
     shares = [len(part) / len(rows) for part in parts]
-    spreads = [_covariance(part, part.mean(axis=0)) for part in parts]
+    spreads = [covariance(part, part.mean(axis=0)) for part in parts]
     mean = sum(share * own for share, own in zip(shares, spreads, strict=True))
     # In units of the mean spread, the identity is what clusters of equal spread have.
     values, vectors = np.linalg.eigh(mean)
@@ -272,80 +281,3 @@ def _unequal_directions(rows: np.ndarray, labels: np.ndarray, span: np.ndarray) 
     excess = [unit.T @ own @ unit - np.eye(len(unit)) for own in spreads]
     unequal = sum(share * own @ own for share, own in zip(shares, excess, strict=True))
     return beside @ unit @ np.linalg.eigh(unequal)[1][:, ::-1]
-
-
-def _covariance(rows: np.ndarray, centers: np.ndarray) -> np.ndarray:
-    """Covariance of rows about their centers, regular where all lie at these."""
-    within = np.atleast_2d(np.cov((rows - centers).T))
-    return np.asarray(within + 1e-5 * rows.var(axis=0).mean() * np.eye(len(within)))
-
-
-def _chance(
-    rows: Array, labels: np.ndarray, others: Array, of_others: np.ndarray, only: int | None = None
-) -> Array:
-    """Probability that there is no valley between two clusters, 0 on the diagonal.
-
-    Windows are laid on ``rows``, and counted in ``others``; ``only`` pairs with one cluster.
-    """
-    count = int(labels.max()) + 1
-    means = np.array([rows[labels == c].mean(axis=0) for c in range(count)])
-    lines = np.linalg.solve(_covariance(rows, means[labels]), means.T)
-    chance = np.zeros((count, count))
-    for b, a in combinations(range(count), 2):
-        if only in (None, a, b):
-            line = lines[:, a] - lines[:, b]
-            pair = [rows[labels == c] @ line for c in (b, a)]
-            seen = others[(of_others == a) | (of_others == b)] @ line
-            chance[a, b] = chance[b, a] = _no_valley(pair, np.sort(seen))
-    return chance
-
-
-def chance_without_valley(rows: np.ndarray, labels: np.ndarray) -> float:
-    """The largest probability of two clusters of projected rows without a valley between them.
-
-    Clusters may be curved: valleys are sought between cells of theirs that are near each other.
-    """
-    if not np.ptp(rows, axis=0).any():
-        return 1.0
-    labels = np.unique(labels, return_inverse=True)[1]
-    chance = _chance(rows, labels, rows, labels)
-    if chance.max() <= SEPARATED:
-        return float(chance.max())
-    cells, owners = np.zeros(len(rows), dtype=int), list[int]()
-    for cluster in range(len(chance)):
-        own = rows[labels == cluster]
-        layout = Layout(MPI.COMM_SELF, *own.shape)
-        parts = kmeans(layout, own, min(4, 1 + len(own) // CELL_ROWS), starts=1).labels
-        cells[labels == cluster] = len(owners) + np.unique(parts, return_inverse=True)[1]
-        owners += [cluster] * len(np.unique(parts))
-    owner, of_cells, curved = np.array(owners), _chance(rows, cells, rows, cells), 0.0 * chance
-    centers = np.array([rows[cells == cell].mean(axis=0) for cell in range(len(owner))])
-    for cell, place in enumerate(squared_distances(centers, centers)):
-        for other in np.unique(owner[owner != owner[cell]]):
-            pair = tuple(sorted((owner[cell], other)))
-            near = np.where(owner == other, place, np.inf).argmin()
-            curved[pair] = max(curved[pair], of_cells[cell, near])
-    return float(np.minimum(chance, curved + np.tril(np.ones_like(chance))).max())
-
-
-def _no_valley(pair: list[np.ndarray], seen: np.ndarray) -> float:
-    """Probability of so few of ``seen`` in the emptiest window between two clusters on a line."""
-    ends = [np.sort(part)[[(len(part) - 1) // 2, len(part) // 2]].mean() for part in pair]
-    low, high = float(ends[0]), float(ends[1])
-    values, width = np.sort(np.concatenate(pair)), (high - low) / 5
-    if not width > 0:
-        return 1.0
-    edges = np.linspace(low - 1.5 * width, high + 0.5 * width, 41)
-
-    def counts(rows: np.ndarray) -> np.ndarray:
-        return np.asarray(np.searchsorted(rows, edges + width) - np.searchsorted(rows, edges))
-
-    laid, own = counts(values), counts(seen)
-    between = np.arange(12, 29)
-    lowest = between[laid[between] == laid[between].min()]
-    valley = int(lowest[len(lowest) // 2])
-    left = int(laid[: valley - 5].argmax())
-    right = valley + 6 + int(laid[valley + 6 :].argmax())
-    least = min(int(own[left]), int(own[right]))
-    inside = int(own[valley])
-    return float(bdtr(inside, inside + least, RATIO / (1.0 + RATIO))) if least else 1.0

@@ -16,7 +16,7 @@ from thalweg_clustering.prediction import Predictor
 
 
 @pytest.mark.ranks(1, 3)
-@pytest.mark.parametrize("options", [{}, {"stored_rows": 0}, {"approximation": "nystrom"}])
+@pytest.mark.parametrize("options", [{}, {"approximation": "nystrom"}])
 def test_the_alternative_is_found_and_is_the_same_on_any_ranks(comm, options, views, make):
     points, given, truth = views(120, noise=2)
     points = points / np.array([1, 1, 1, 1, 3, 3])
@@ -128,19 +128,15 @@ def test_the_eigengap_chooses_the_dimension_in_which_three_clusters_lie(corners,
 
 
 @pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize("stored_rows", [0, 1000])
 @pytest.mark.parametrize(("near", "seed"), [(0, 2), (1, 3)])
-def test_a_row_like_no_other_joins_the_cluster_beside_it(comm, near, seed, stored_rows):
+def test_a_row_like_no_other_joins_the_cluster_beside_it(comm, near, seed):
     """A column of U shows that row alone, which k-means could put with either cluster."""
     stream = np.random.default_rng(seed)
     truth = np.arange(60) % 2
     points = stream.standard_normal((60, 3)) + 8.0 * truth[:, None] * [1, 0, 0]
     last = [8.0 * near, 4.0 + points[truth == near, 1].max(), 0.0]
     data = Dataset.from_array(np.vstack([points, last]), None, comm)
-    objective = build_kdac(
-        data, comm, task="unsupervised", clusters=2, components=2, sigma=1.0,
-        stored_rows=stored_rows,
-    )  # fmt: skip
+    objective = build_kdac(data, comm, task="unsupervised", clusters=2, components=2, sigma=1.0)
     outcome = objective.outcome(np.eye(3)[:, :2])
     names = ("labels", "embedding", "degrees")
     labels, embedding, degrees = (data.layout.gather_rows(outcome[name]) for name in names)
@@ -175,15 +171,12 @@ def test_the_truth_is_read_like_any_labels(comm, name, views, tmp_path):
 
 
 @pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize("stored_rows", [1500, 0])
-def test_every_eigensolver_of_the_embedding_step_finds_the_same_subspace(
-    comm, stored_rows, views, make
-):
+def test_every_eigensolver_of_the_embedding_step_finds_the_same_subspace(comm, views, make):
     points, given, _ = views(90)
     w = np.eye(4)[:, :2]
     found = []
     for chosen in ("lapack", "lobpcg"):
-        objective = make(comm, points, given, stored_rows=stored_rows)
+        objective = make(comm, points, given)
         objective.embedding, objective.embedding_tolerance = chosen, 1e-8
         subspace = objective.blocks_at(w, None)[1]
         found.append(objective.rows.gather_rows(subspace.vectors))
@@ -196,7 +189,7 @@ def test_a_large_run_by_features_goes_through_levels_of_fewer_rows(comm, views, 
     options = {"approximation": "nystrom", "features": 40, "true_labels": truth}
     build = importlib.import_module("thalweg_clustering.build")
     monkeypatch.setattr(build, "LEVEL_GROWTH", 2)
-    monkeypatch.setattr(build, "STORED_ROWS", 80)
+    monkeypatch.setattr(build, "SAMPLE_ROWS", 80)
     for rows in (10_000, 50):  # no level between, and two
         monkeypatch.setattr(build, "LEVEL_ROWS", rows)
         objective = make(comm, points, given, init="sample", **options)
@@ -211,8 +204,8 @@ def test_a_large_run_by_features_goes_through_levels_of_fewer_rows(comm, views, 
 def test_exact_sums_begin_where_features_end_unless_these_err(comm, views, make, monkeypatch):
     points, given, _ = views(400)
     build = importlib.import_module("thalweg_clustering.build")
-    monkeypatch.setattr(build, "STORED_ROWS", 80)
-    options = {"init": "sample", "stored_rows": 0, "approximation": "exact"}
+    monkeypatch.setattr(build, "SAMPLE_ROWS", 80)
+    options = {"init": "sample", "approximation": "exact"}
     evaluations = {}
     for allowed in (1.0, -1.0):
         monkeypatch.setattr(build, "LEVEL_ERROR", allowed)

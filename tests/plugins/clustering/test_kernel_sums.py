@@ -141,15 +141,6 @@ def test_sums_with_landmarks_equal_the_sums_written_out(function, of, columns, m
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_stored_rows_are_those_of_the_kernel_matrix(comm):
-    z = _problem(1)["z"]
-    layout = Layout(comm, ROWS)
-    rows = KernelSums(layout).kernel_rows(layout.local(z))
-    expected = np.exp(-0.5 * ((z[:, None] - z[None]) ** 2).sum(-1))
-    np.testing.assert_allclose(rows, layout.local(expected), rtol=1e-13, atol=1e-300)
-
-
-@pytest.mark.ranks(1, 2, 3)
 def test_absolute_moment_is_the_sum_over_ordered_pairs(comm):
     problem = _problem(5)
     z, factor, signs, points = (problem[k] for k in ("z", "factor", "signs", "values"))

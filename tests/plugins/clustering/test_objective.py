@@ -19,11 +19,9 @@ LINKS = np.array([[0, 2, 1.0], [1, 40, -1.0], [3, 59, 0.5]])
 
 #: Ways to sum, beside the tasks and kernels of the matrix below.
 METHODS = {
-    "streamed": {"stored_rows": 0},
-    "streamed product": {"stored_rows": 0, "kernel": "polynomial", "degree": 3},
-    "streamed inverse": {"stored_rows": 0, "kernel": "inverse-multiquadratic"},
+    "product": {"kernel": "polynomial", "degree": 3},
+    "inverse": {"kernel": "inverse-multiquadratic"},
     "local scaling": {"local_scaling": True},
-    "streamed local": {"local_scaling": True, "stored_rows": 0},
     "bandwidths": {"bandwidths": [1.0, 2.0, 0.5, 1.0, 3.0, 3.0]},
     "nystrom": {"approximation": "nystrom", "features": 20},
     "nystrom product": {"approximation": "nystrom", "features": 20, "kernel": "polynomial"},
@@ -87,10 +85,10 @@ def test_derivatives_of_kernel_functions(name):
         np.testing.assert_allclose(higher(beta), slope, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize(("kernel", "stored"), list(itertools.product(KERNELS, (0, 1000))))
-def test_value_and_phi_are_the_sums_written_out(kernel, stored, views, make):
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_value_and_phi_are_the_sums_written_out(kernel, views, make):
     points, given, _ = views(30)
-    objective = make(MPI.COMM_SELF, points, given, 2, 1.3, 0.7, kernel=kernel, stored_rows=stored)
+    objective = make(MPI.COMM_SELF, points, given, 2, 1.3, 0.7, kernel=kernel)
     w = objective.initial_point(0)
     function = kernel_function(kernel)
     factor, signs = objective.weights.factor, objective.weights.signs
@@ -159,7 +157,7 @@ def test_single_precision_agrees_with_double_up_to_its_stated_error(approximatio
     points, given, _ = views(400)
     values, phis = [], []
     for precision in ("single", "double"):
-        options = {"stored_rows": 0, "precision": precision, "approximation": approximation}
+        options = {"precision": precision, "approximation": approximation}
         objective = make(MPI.COMM_SELF, points, given, 2, 0.4, 0.3, **options)
         double = make(MPI.COMM_SELF, points, given, 2, 0.4, 0.3)
         x = double.initial_point(0)
@@ -208,9 +206,7 @@ def test_rows_far_apart_in_widths_are_summed_in_double_precision(comm, far, sing
     dataset = Dataset.from_array(rows, comm=comm)
     options = {"labelings": [np.arange(80) % 2], "components": 2}
     values = [
-        build_kdac(dataset, comm, sigma=1.5, stored_rows=0, precision=precision, **options).value(
-            np.eye(4)[:, :2]
-        )
+        build_kdac(dataset, comm, sigma=1.5, precision=precision, **options).value(np.eye(4)[:, :2])
         for precision in ("auto", "single", "double")
     ]
     assert values[0] == values[1 if single else 2]
