@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from thalweg.engines.secants import SecantSet, SparseRows
+from thalweg.engines.secants import SecantSet, SparseRows, row_blocks
 from thalweg.parallel import (
     Layout,
     RowRoutes,
@@ -151,12 +151,14 @@ class ActiveSecants:
         if isinstance(secants.points, SparseRows):
             self.points = sparse_matrix(secants.points.part(numbers))
         else:
-            points = secants.points[numbers] - secants.mean
             scale = float(sum_over_ranks(comm, float(self.lengths.sum()))) / max(1, self.count)
             least = min_over_ranks(comm, float(self.lengths.min(initial=np.inf)))
             # Single precision would spoil secants that are much shorter than the others.
             single = self.touched * secants.dimension > LARGE and least > 1e-4 * scale and not exact
-            self.points = np.ascontiguousarray(points, dtype=np.float32 if single else np.float64)
+            shape = len(numbers), secants.dimension
+            self.points = np.empty(shape, dtype=np.float32 if single else np.float64)
+            for block in row_blocks(*shape):
+                self.points[block] = secants.points[numbers[block]] - secants.mean
         sent = np.split(place[asked], np.cumsum(routes.received)[:-1])
         self._parts = []
         for step in range(comm.size):

@@ -11,12 +11,12 @@ from thalweg.engines.secants import SecantSet
 from thalweg.interfaces import Objective
 from thalweg.parallel import Array, agreed, sum_large
 from thalweg.plugins import Help
+from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.cutting_planes import Cuts
 from thalweg_isometry.near_isometry import secant_tiles
 from thalweg_isometry.search import SecantSearch
-from thalweg_isometry.search_state import Inner, S, SearchState
-from thalweg_isometry.separation_rounds import Verdict
+from thalweg_isometry.search_state import Inner, S, SearchState, Verdict
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class BaselineSearch(SecantSearch[S]):
 
     def inner(self, state: S, active: ActiveSecants) -> tuple[S, Inner]:
         psi = agreed(active.comm, self.map_of(state, state.attempt.rank))
-        return state, Inner(psi, True, False, float("nan"), 1, 1)
+        return state, Inner(psi, True, False, float("nan"), 1)
 
     def separate(self, state: S) -> tuple[S, Verdict]:
         """Measure the map."""
@@ -47,14 +47,16 @@ class BaselineSearch(SecantSearch[S]):
             state = replace(state, fraction=1.0)
         state, finished = self.scan_part(state, state.psi, np.inf)
         if finished is None:
-            return state, Verdict.OPEN
+            return state, "open"
         scan, _ = finished
         wanted = state.problem.wanted_delta
-        if wanted is None:  # one map per rank: there is nothing to search
-            state = replace(state, failed_delta=scan.delta)
         if wanted is None or scan.delta <= wanted:
-            return self.confirm(state, scan), Verdict.SERVED
-        return state, Verdict.FAILED
+            return self.confirm(state, scan), "served"
+        return state, "failed"
+
+    def _next_delta(self, state: S) -> S:
+        # One map per rank: there is nothing to search.
+        return replace(state, outcome=Status.CONVERGED)
 
 
 @dataclass(frozen=True, kw_only=True)

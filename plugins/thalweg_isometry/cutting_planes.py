@@ -79,12 +79,6 @@ class Cuts:
         dropped = np.union1d(self.dropped, gone[:, 0] * n_points + gone[:, 1])
         return Cuts(self.pairs[keep], self.lengths[keep], idle[keep], dropped), keep
 
-    def with_idle(self, idle: np.ndarray) -> Cuts:
-        """The same cuts after one more round."""
-        cuts = Cuts(self.pairs, self.lengths, idle, self.dropped)
-        cuts.made.update(self.made)
-        return cuts
-
 
 @dataclass(frozen=True)
 class Progress:

@@ -107,4 +107,4 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
         over = exhausted or converged
         met = worst <= goal or (over and worst <= state.attempt.delta)
         capped = exhausted and not converged and not met
-        return state, Inner(y, met, over and not met, worst, used, used, capped)
+        return state, Inner(y, met, over and not met, worst, used, capped)

@@ -79,8 +79,8 @@ class HessianDescent(SecantSearch[HessianDescentState]):
         lowest = min(state.lowest, delta)
         state = replace(state, variance=variance, stalled=stalled, lowest=lowest)
         last = stalled >= STALLED or np.sqrt(variance) < LEAST_DEVIATION * goal
-        counts = result.iterations, result.evaluations
-        return state, Inner(psi, delta <= goal, last and delta > goal, delta, *counts)
+        failed = last and delta > goal
+        return state, Inner(psi, delta <= goal, failed, delta, result.evaluations)
 
 
 class GaussianMaps(Objective, HessianProduct):

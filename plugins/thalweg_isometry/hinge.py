@@ -68,6 +68,7 @@ class HingeSearch(SecantSearch[HingeState]):
 
     aim: ClassVar[float] = 0.9
     weighs: ClassVar[bool] = True
+    lowers_missed: ClassVar[bool] = True
     limit_option: ClassVar[str] = "max_evaluations"
     state_type: ClassVar[type[Any]] = HingeState
 
@@ -80,10 +81,6 @@ class HingeSearch(SecantSearch[HingeState]):
                 break
             psi = np.concatenate([psi, row])
         return super().resized(state, psi, rank)
-
-    def _goes_on_lower(self, state: HingeState) -> bool:
-        # Where every secant is a cut an attempt costs little.
-        return self.everything_active(state)
 
     def excess(self, iterations: int) -> float:
         """As observed: evaluations grow about as the power -5/4 of the share."""
@@ -168,8 +165,8 @@ class HingeSearch(SecantSearch[HingeState]):
             margin_evaluations=with_margin, known_cuts=state.count, pairs=done.pairs,
             gradient_norm=done.gradient_norm, residual=max(0.0, done.measure - delta),
         )  # fmt: skip
-        counts, due = (done.evaluations,) * 2, not over and not round_left
-        return state, Inner(done.point, met, failed, done.measure, *counts, failed and ran_out, due)
+        capped, due = failed and ran_out, not over and not round_left
+        return state, Inner(done.point, met, failed, done.measure, done.evaluations, capped, due)
 
 
 def lowering_row(active: ActiveSecants, psi: np.ndarray, theta: float) -> np.ndarray | None:

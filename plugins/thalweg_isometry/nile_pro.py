@@ -79,7 +79,7 @@ class NileProSearch(SecantSearch[NileProState]):
         exhausted = state.attempt.iterations + used >= self.limit
         met = worst <= goal
         failed = exhausted and not met
-        return state, Inner(psi, met, failed, worst, used, used, capped=failed)
+        return state, Inner(psi, met, failed, worst, used, capped=failed)
 
 
 def _descend(

@@ -123,18 +123,21 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
         over = exhausted or (bool(wanted) and stalled) or (published and solved)
         failed = over and not within
         capped, due = exhausted and not solved, within and not met
-        return state, Inner(psi, met, failed, worst, used, used, capped, due)
+        return state, Inner(psi, met, failed, worst, used, capped, due)
 
     def _after_success(self, state: NuMaxState) -> NuMaxState:
         if state.problem.wanted_rank is not None:
             return super()._after_success(state)
         if state.stride > 1:
-            return self._next_subset(replace(state, served=state.psi), len(state.psi))
-        return replace(state, outcome=Status.CONVERGED) if state.solved else state
+            state = self._ended(replace(state, served=state.psi), "served")
+            return self._next_subset(state, len(state.psi))
+        if not state.solved:
+            return state
+        return replace(self._ended(state, "served"), outcome=Status.CONVERGED)
 
     def _after_failure(self, state: NuMaxState) -> NuMaxState:
         if state.problem.wanted_rank is None:
-            return replace(state, outcome=Status.TARGET_NOT_REACHED)
+            return replace(self._ended(state, "failed"), outcome=Status.TARGET_NOT_REACHED)
         return super()._after_failure(state)
 
 

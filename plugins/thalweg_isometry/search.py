@@ -33,8 +33,8 @@ from thalweg_isometry.map_ranks import (
     sampled_ratios,
     truncated,
 )
-from thalweg_isometry.search_state import Attempt, Inner, MeasuredMap, S, SearchState, placed
-from thalweg_isometry.separation_rounds import SeparationRounds, Verdict
+from thalweg_isometry.search_state import Attempt, Inner, MeasuredMap, S, SearchState, Verdict
+from thalweg_isometry.separation_rounds import SeparationRounds
 
 #: With at most so many secants the trace's objective is over all of them; beyond, over
 #: the cuts, which bounds it from below; chosen by hand.
@@ -105,6 +105,10 @@ class SecantSearch(SeparationRounds[S]):
     shown_columns: ClassVar[tuple[str, ...]] = ("best_rank", "best_delta", "target_rank")
 
     weighs: ClassVar[bool] = False  # whether secants may have weights
+
+    #: Whether an attempt that missed delta at the given rank is followed by easier ones: what it
+    #: ends with need not have the least delta there, but fits all cuts a little.
+    lowers_missed: ClassVar[bool] = False
 
     #: Name of the option that limits the inner iterations of an attempt.
     limit_option: ClassVar[str] = "limit"
@@ -182,25 +186,25 @@ class SecantSearch(SeparationRounds[S]):
         state = self.state_type(
             objective=objective, x=x, value=0.0, psi=psi, set_digest=secants.digest,
             attempt=Attempt(rank, 1.0 if delta is None else delta, MeasuredMap(psi)),
-            bracket=RankBracket(top, failed=low), cuts=Cuts(), dual=np.empty(0),
-            best=MeasuredMap(psi), served=psi, closest=MeasuredMap(psi), subsets=subsets,
-            lowering=delta is None, stride=stride, fraction=subsets.first_fraction(stride),
+            excluded=low, cuts=Cuts(), dual=np.empty(0), best=MeasuredMap(psi), served=psi,
+            closest=MeasuredMap(psi), subsets=subsets, stride=stride,
+            fraction=subsets.first_fraction(stride),
         )  # fmt: skip
         return cast(S, state)
 
     def step(self, state: S) -> S:
-        state = placed(state)
+        state = state.placed()
         scanning = state.progress.before is not None
         state, verdict = self.separate(state) if scanning else self._work(state)
-        if verdict is Verdict.SERVED:
+        if verdict == "served":
             state = self._after_success(state)
-        elif verdict is Verdict.FAILED:
+        elif verdict == "failed":
             state = self._after_failure(state)
-        # A lower rank has taken more work than the option ``effort`` allows.
-        spent, allowed = state.work - state.best_work, (self.effort or np.inf) * state.best_work
-        lowers = state.problem.wanted_rank is None and state.best_rank > 0 and not state.lowering
-        if state.outcome.running and lowers and spent > allowed:
-            state = replace(state, outcome=Status.CONVERGED, gave_up=True)
+        if state.outcome.running and state.problem.wanted_rank is None:
+            # A lower rank may have taken more work than the option ``effort`` allows.
+            allowed = state.best_work * (1.0 + (self.effort or np.inf))
+            if 0.0 < allowed < state.work:
+                state = replace(state, outcome=Status.CONVERGED)
         if not state.outcome.running:
             state = self._final(state)
             state.problem.last_cuts = state.cuts.pairs
@@ -214,16 +218,15 @@ class SecantSearch(SeparationRounds[S]):
             psi=done.psi,
             active_delta=done.delta,
             evaluations=state.evaluations + done.evaluations,
-            capped=state.capped + done.capped,
             work=state.work + done.evaluations * state.count,
-        ).in_attempt(iterations=state.attempt.iterations + done.iterations)
+        ).in_attempt(iterations=state.attempt.iterations + done.evaluations, capped=done.capped)
         state = self.approach(state, done.psi, done.delta)
         if done.met or (done.separate and not self.everything_active(state)):
             return self.separate(state.in_attempt(met=done.met))
         if done.failed:
             state, serves = self.nearest_serves(state)
-            return state, Verdict.SERVED if serves else Verdict.FAILED
-        return state, Verdict.OPEN
+            return state, "served" if serves else "failed"
+        return state, "open"
 
     def status(self, state: S) -> Status:
         """Running until the bracket is closed."""
@@ -236,22 +239,23 @@ class SecantSearch(SeparationRounds[S]):
 
     def notes(self, state: S) -> Sequence[str]:
         """Which rank failed, and whether attempts ended because of their limit of iterations."""
-        notes = []
-        served, failed = state.bracket.served, state.bracket.failed
-        if state.problem.wanted_rank is None and state.failures and state.stride == 1 and served:
+        notes, bracket = [], state.bracket
+        searched = state.problem.wanted_rank is None and state.stride == 1 and bracket.served
+        if searched and state.failures:
             notes.append(
-                f"no attempt at rank {failed} or below reached delta, which proves nothing of "
-                f"other methods; rank {served} did"
+                f"no attempt at rank {bracket.failed} or below reached delta, which proves nothing "
+                f"of other methods; rank {bracket.served} did"
             )
-        if state.gave_up:
-            share = (state.work - state.best_work) / state.best_work
+        if searched and not bracket.is_closed and state.work > state.best_work:
             notes.append(
-                f"rank {state.best_rank} is certified; the search below it ended after {share:.1f} "
-                f"times the work before (option 'effort'), so ranks from {failed + 1} on are open"
+                f"rank {bracket.served} is certified; the search below it ended after "
+                f"{state.work / state.best_work - 1.0:.1f} times the work before, at rank "
+                f"{state.attempt.rank}: ranks from {bracket.failed + 1} on are open"
             )
-        if state.capped:
+        capped = sum(ended.capped for ended in state.attempts)
+        if capped:
             notes.append(
-                f"{state.capped} of {state.attempt.number} attempts ended at the limit of "
+                f"{capped} of {len(state.attempts)} attempts ended at the limit of "
                 f"{getattr(self, self.limit_option)} inner iterations "
                 f"(option '{self.limit_option}'), not by themselves"
             )
@@ -259,59 +263,58 @@ class SecantSearch(SeparationRounds[S]):
 
     # -- searching -------------------------------------------------------------------------
 
+    def _ended(self, state: S, outcome: Verdict) -> S:
+        """With the present attempt among those that ended."""
+        attempt = state.attempt
+        ended = replace(
+            attempt, outcome=outcome, stride=state.stride, cuts=state.count, work=state.work,
+            rank=len(state.psi) if outcome == "served" else attempt.rank,
+            excess=self.excess(attempt.iterations), nearest=MeasuredMap(state.psi[:0]),
+        )  # fmt: skip
+        return replace(state, attempts=(*state.attempts, ended))
+
     def _after_success(self, state: S) -> S:
         """Go on after an attempt that reached its target on the present subset."""
+        state = self._ended(state, "served")
         if state.lowering:
             return self._next_delta(state)
-        excess = self.excess(state.attempt.iterations)
-        bracket = state.bracket.after(len(state.psi), served=True, excess=excess)
-        state = replace(state, served=state.psi, bracket=bracket)
+        state = replace(state, served=state.psi)
         if state.problem.wanted_rank is not None:
             if state.stride > 1:
                 return self._next_subset(state, state.problem.wanted_rank)
             return replace(state, outcome=Status.CONVERGED)
-        if state.stride > 1 and self._sharp_enough(bracket):
+        if state.stride > 1 and self._sharp_enough(state.bracket):
             return self._next_subset(state, None)
         return self._next_rank(state)
 
     def _after_failure(self, state: S) -> S:
         """Go on after an attempt that did not reach its target."""
-        if state.attempt.perturbed < self.perturbations:
-            return self._perturbed(state)
-        state = replace(state, failures=state.failures + 1)
+        last = [ended.outcome for ended in state.attempts[-self.perturbations :]]
+        if last.count("open") < self.perturbations:
+            return self._perturbed(self._ended(state, "open"))
         missed = state.problem.wanted_rank is not None and not state.lowering
+        state = self._ended(state, "failed")
         nearest = state.attempt.nearest.psi
-        if missed and len(nearest) and self._goes_on_lower(state):
-            state, _ = self.scan(replace(state, lowering=True, fraction=1.0), nearest, np.inf)
+        if missed:
+            # Where every secant is a cut an attempt costs little.
+            if not (self.lowers_missed and len(nearest) and self.everything_active(state)):
+                return replace(state, outcome=Status.TARGET_NOT_REACHED)
+            state, _ = self.scan(replace(state, fraction=1.0), nearest, np.inf)
         if state.lowering:
-            state = replace(state, failed_delta=state.attempt.delta)
             if state.closest.delta < state.best.delta:
                 state = replace(state, best=state.closest)
             return self._next_delta(state)
-        if state.problem.wanted_rank is not None:
-            return replace(state, outcome=Status.TARGET_NOT_REACHED)
-        bracket = state.bracket.after(state.attempt.rank, served=False)
-        state = replace(state, bracket=bracket)
-        if state.stride > 1 and bracket.served and self._sharp_enough(bracket):
+        if state.stride > 1 and state.bracket.served and self._sharp_enough(state.bracket):
             return self._next_subset(state, None)
         return self._next_rank(state)
 
     def _perturbed(self, state: S) -> S:
         """Try the same target again: the map that came nearest, with noise."""
-        attempt = state.attempt
-        psi = attempt.nearest.psi if len(attempt.nearest.psi) else state.psi
-        noise = np.random.default_rng((self.seed, attempt.number)).standard_normal(psi.shape)
+        nearest = state.attempt.nearest.psi
+        psi = nearest if len(nearest) else state.psi
+        noise = np.random.default_rng((self.seed, len(state.attempts))).standard_normal(psi.shape)
         noise *= NOISE * np.linalg.norm(psi) / np.linalg.norm(noise)
-        state = self._attempt(state, psi + noise, attempt.rank)
-        return state.in_attempt(perturbed=attempt.perturbed + 1)
-
-    def _goes_on_lower(self, state: S) -> bool:
-        """Whether an attempt that missed delta at the given rank is followed by easier ones.
-
-        What it ends with need not have the least delta there: it fits all cuts a little
-        instead of the worst.
-        """
-        return False
+        return self._attempt(state, psi + noise, state.attempt.rank)
 
     def _sharp_enough(self, bracket: RankBracket) -> bool:
         """Whether the rank of a subset is known well enough to predict that of the next."""
@@ -320,16 +323,12 @@ class SecantSearch(SeparationRounds[S]):
     def _next_subset(self, state: S, rank: int | None) -> S:
         """Hand the map and the cuts on to the next larger subset, at a predicted rank."""
         strides, bracket = state.subsets.strides, state.bracket
-        state = replace(
-            state,
-            least_ranks=(*state.least_ranks, (state.subset_size, bracket.least_expected)),
-            stride=strides[strides.index(state.stride) + 1],
-            bracket=RankBracket(bracket.top, bracket.failed),
-        )
+        place = strides.index(state.stride) + 1
+        state = replace(state, stride=strides[place])
         if rank is None:
-            points, ranks = zip(*state.least_ranks, strict=True)
-            predicted = predicted_rank(points, ranks, state.subset_size)
-            rank = agreed(state.secants.comm, predicted)
+            points = [-(-state.secants.n_points // stride) for stride in strides[: place + 1]]
+            ranks = [state.bracket_of(stride).least_expected for stride in strides[:place]]
+            rank = agreed(state.secants.comm, predicted_rank(points[:-1], ranks, points[-1]))
             rank = int(np.clip(rank, bracket.failed + 1, bracket.top))
         return self._attempt(state, state.served, rank)
 
@@ -368,7 +367,7 @@ class SecantSearch(SeparationRounds[S]):
     def _attempt(self, state: S, source: np.ndarray, rank: int) -> S:
         """Begin an attempt at this rank from a map of another."""
         psi = self.resized(state, source, rank)
-        attempt = Attempt(rank, state.attempt.delta, MeasuredMap(psi[:0]), state.attempt.number + 1)
+        attempt = Attempt(rank, state.attempt.delta, MeasuredMap(psi[:0]))
         state = replace(
             state, psi=psi, attempt=attempt, fraction=state.subsets.first_fraction(state.stride),
             dual=np.zeros(len(state.cuts)),

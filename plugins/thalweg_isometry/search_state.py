@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from thalweg.parallel import RowRoutes, any_over_ranks, sum_over_ranks
 from thalweg_isometry.active import ActiveSecants, holders
 from thalweg_isometry.brackets import DeltaBracket, RankBracket
 from thalweg_isometry.cutting_planes import Cuts, Progress, Subsets
+
+#: What is known of an attempt after a round; of one that ended, open: it is repeated with noise.
+Verdict = Literal["served", "failed", "open"]
 
 
 @dataclass(frozen=True)
@@ -34,16 +37,19 @@ class Attempt:
     rank: int
     delta: float
     nearest: MeasuredMap  # map that came nearest to the target on the cuts
-    #: Which of the run's attempts it is, from 1, and inner iterations so far.
-    number: int = 1
-    iterations: int = 0
+    iterations: int = 0  # inner iterations so far
+    capped: bool = False  # whether their limit ended it
     met: bool = False  # whether the target holds on the cuts
-    perturbed: int = 0  # attempts before it with the same targets, from which noise made its map
     violated: int = sys.maxsize  # violated secants that the last round found
-    #: By how much delta on the cuts missed its target at each complete scan since it was last met,
-    #: and after how many inner iterations.
-    excesses: tuple[float, ...] = ()
-    excesses_at: tuple[int, ...] = ()
+    #: Of complete scans since the target was last met: inner iterations until then, and by how much
+    #: delta on the cuts missed it.
+    misses: tuple[tuple[int, float], ...] = ()
+    #: Of one that ended: how; every how many points were its subset; cuts; the run's work so far.
+    outcome: Verdict = "open"
+    stride: int = 0
+    cuts: int = 0
+    work: float = 0.0
+    excess: float = 0.0  # by what share its rank is above the least, by its iterations; 0: unknown
 
     def out_of_reach(self, iterations: int) -> bool:
         """Whether delta on the cuts, at the rate so far, stays above its target.
@@ -51,10 +57,10 @@ class Attempt:
         ``iterations`` is what the attempt may take; half as much again is allowed for, since
         attempts that succeed are fastest in the end.
         """
-        if len(self.excesses) < 4 or self.excesses_at[-1] < 60:
+        if len(self.misses) < 4 or self.misses[-1][0] < 60:
             return False
-        at = np.array(self.excesses_at, dtype=float)
-        least = np.minimum.accumulate(np.maximum(self.excesses, 1e-12))
+        at, excesses = np.array(self.misses).T
+        least = np.minimum.accumulate(np.maximum(excesses, 1e-12))
         half = int(np.searchsorted(at, 0.5 * at[-1], side="right")) - 1
         half = max(0, min(half, len(at) - 2))
         rate = np.log(least[half] / least[-1]) / max(1.0, at[-1] - at[half])
@@ -69,17 +75,11 @@ class SearchState(SolverState):
     psi: np.ndarray  # present map, shape ``(rank, dimension)``
     set_digest: str  # digest of the secants, to which all scans belong
     attempt: Attempt  # the present attempt
-    #: The bracket on the rank; the lower end of that on delta, whose upper is that of ``best``.
-    bracket: RankBracket
-    failed_delta: float = 0.0
-    #: Whether attempts lower delta at a given rank: where none is wanted, or where the wanted one
-    #: was missed.
-    lowering: bool = False
+    attempts: tuple[Attempt, ...] = ()  # those before it
+    excluded: int = 0  # largest rank that a lower bound excludes
     cuts: Cuts  # this rank's cuts
     dual: OwnRows  # multiplier of each, for the methods that have one
     stride: int = 1  # every so many points make the subset of the present attempt
-    #: Of each subset that is done, the number of its points and about the least rank there.
-    least_ranks: tuple[tuple[int, float], ...] = ()
     best: MeasuredMap  # best map that a complete scan of all secants confirmed
     served: np.ndarray  # map that served the present subset at the least rank so far
     closest: MeasuredMap  # map of least delta seen by a complete scan, a success or not
@@ -93,13 +93,7 @@ class SearchState(SolverState):
     active_delta: float = float("nan")
     residual: float = float("nan")
     dual_residual: float = float("nan")
-    #: Attempts that failed; attempts that ended at the limit of inner iterations.
-    failures: int = 0
-    capped: int = 0
-    #: Evaluations so far times cuts, and those until ``best`` was confirmed.
-    work: float = 0.0
-    best_work: float = 0.0
-    gave_up: bool = False  # whether the option ``effort`` ended the search
+    work: float = 0.0  # evaluations so far times cuts
     subsets: Subsets = field(metadata=TRANSIENT)  # of the secants
 
     def in_attempt(self, **changes: Any) -> Self:
@@ -127,9 +121,40 @@ class SearchState(SolverState):
         return -(-self.secants.n_points // self.stride)
 
     @property
+    def failures(self) -> list[Attempt]:
+        """The attempts that failed, and were not repeated."""
+        return [ended for ended in self.attempts if ended.outcome == "failed"]
+
+    @property
+    def lowering(self) -> bool:
+        """Whether attempts lower delta at a rank: no delta is wanted, or it was missed."""
+        missed = self.problem.wanted_rank is not None and bool(self.failures)
+        return self.problem.wanted_delta is None or missed
+
+    @property
     def delta_bracket(self) -> DeltaBracket:
         """The bracket on delta."""
-        return DeltaBracket(self.failed_delta, self.best.delta)
+        return DeltaBracket(max((a.delta for a in self.failures), default=0.0), self.best.delta)
+
+    def bracket_of(self, stride: int) -> RankBracket:
+        """The bracket on the rank of a subset; what failed on smaller ones fails on it."""
+        failed = max((a.rank for a in self.failures if a.stride > stride), default=self.excluded)
+        bracket = RankBracket(self.objective.layout.rows, failed)
+        for ended in self.attempts:
+            if ended.stride == stride and ended.outcome != "open":
+                bracket = bracket.after(ended.rank, ended.outcome == "served", ended.excess)
+        return bracket
+
+    @property
+    def bracket(self) -> RankBracket:
+        """That of the present subset."""
+        return self.bracket_of(self.stride)
+
+    @property
+    def best_work(self) -> float:
+        """Work until the last attempt on all points that reached its target; 0: none did."""
+        served = [a.work for a in self.attempts if a.stride == 1 and a.outcome == "served"]
+        return max(served, default=0.0)
 
     @property
     def best_rank(self) -> int:
@@ -151,29 +176,25 @@ class SearchState(SolverState):
             self.cuts.made["count"] = int(sum_over_ranks(self.secants.comm, len(self.cuts)))
         return cast(int, self.cuts.made["count"])
 
+    def placed(self) -> Self:
+        """With the cuts at their ranks: a run that was saved may go on on others.  Collective."""
+        layout, cuts = self.secants.layout, self.cuts
+        if "active" in cuts.made:  # they are in use
+            return self
+        ranks = holders(layout, cuts.pairs)
+        if not any_over_ranks(layout.comm, bool((ranks != layout.comm.rank).any())):
+            return self
+        routes = RowRoutes(layout.comm, ranks)
+        keys = np.stack(np.divmod(cuts.dropped, layout.rows), axis=1)
+        dropped_routes = RowRoutes(layout.comm, holders(layout, keys))
+        dual, pairs, lengths, idle = (
+            routes.deliver(rows) for rows in (self.dual, cuts.pairs, cuts.lengths, cuts.idle)
+        )
+        dropped = np.sort(dropped_routes.deliver(cuts.dropped))
+        return replace(self, dual=dual, cuts=Cuts(pairs, lengths, idle, dropped))
+
 
 S = TypeVar("S", bound=SearchState)
-
-
-def placed(state: S) -> S:
-    """The state with its cuts at their ranks: a run that was saved may go on on others.
-
-    Collective.
-    """
-    layout, cuts = state.secants.layout, state.cuts
-    if "active" in cuts.made:  # they are in use
-        return state
-    ranks = holders(layout, cuts.pairs)
-    if not any_over_ranks(layout.comm, bool((ranks != layout.comm.rank).any())):
-        return state
-    routes = RowRoutes(layout.comm, ranks)
-    keys = np.stack(np.divmod(cuts.dropped, layout.rows), axis=1)
-    dropped_routes = RowRoutes(layout.comm, holders(layout, keys))
-    dual, pairs, lengths, idle = (
-        routes.deliver(rows) for rows in (state.dual, cuts.pairs, cuts.lengths, cuts.idle)
-    )
-    dropped = np.sort(dropped_routes.deliver(cuts.dropped))
-    return replace(state, dual=dual, cuts=Cuts(pairs, lengths, idle, dropped))
 
 
 @dataclass(frozen=True)
@@ -189,7 +210,6 @@ class Inner:
     met: bool
     failed: bool
     delta: float
-    iterations: int
     evaluations: int
     capped: bool = False
     separate: bool = False

@@ -49,7 +49,7 @@ class SecantAvoidance(SecantSearch[SearchState]):
             ends = state.secants.rows_of(active.comm.bcast(mine, root=holder))
             rows = avoiding(rows, ends[0] - ends[1], self.lean)
         failed = delta > goal and state.attempt.iterations + done >= self.limit
-        return state, Inner(psi, delta <= goal, failed, delta, done, done, capped=failed)
+        return state, Inner(psi, delta <= goal, failed, delta, done, capped=failed)
 
 
 def avoiding(rows: np.ndarray, secant: np.ndarray, lean: float) -> np.ndarray:

@@ -1,7 +1,6 @@
 """Separation rounds: scans of the secants, and the cuts that they add and drop."""
 
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from typing import Annotated, ClassVar, Generic
 
 import numpy as np
@@ -12,18 +11,10 @@ from thalweg.parallel import RowRoutes, any_over_ranks, sum_over_ranks
 from thalweg.plugins import Help
 from thalweg_isometry.active import holders
 from thalweg_isometry.cutting_planes import MAX_CUTS, MIN_CUTS, Progress, parts_of, scan_progress
-from thalweg_isometry.search_state import MeasuredMap, S
+from thalweg_isometry.search_state import MeasuredMap, S, Verdict
 
 #: A scan, and its pairs as numbers of all points.
 Numbered = tuple[Scan, np.ndarray]
-
-
-class Verdict(Enum):
-    """What a separation round says of an attempt."""
-
-    SERVED = auto()
-    FAILED = auto()
-    OPEN = auto()
 
 
 @dataclass(frozen=True)
@@ -106,39 +97,30 @@ class SeparationRounds(Solver[S], Generic[S]):
         # parts would find of this one need not hold of the next.
         state, finished = self.scan_part(state, state.psi, share * goal, goal)
         if finished is None:
-            return state, Verdict.OPEN
+            return state, "open"
         scan, pairs = finished
         cut_short = state.progress.part < state.progress.parts
+        served = (scan.complete or cut_short) and scan.delta <= goal
+        if not (served or cut_short) and state.count > (self.cuts_per_round or MIN_CUTS):
+            state = self._thinned(state)
         before = state.count
         state = self.add(state, pairs, scan.lengths)
         added = state.count - before
         violated = int(sum_over_ranks(state.secants.comm, (np.abs(scan.distortions) > goal).sum()))
         state = state.in_attempt(violated=violated)
         if scan.complete or cut_short:
-            state = self._judged(state)
-            if scan.delta <= goal:
+            # Not delta of the scan: one pair that no cut is near says nothing of the rank.
+            miss = state.attempt.iterations, state.active_delta - goal
+            state = state.in_attempt(misses=() if met else (*state.attempt.misses, miss))
+            if served:
                 if state.stride == 1:
                     state = self.confirm(state, scan)
-                return state, Verdict.SERVED
+                return state, "served"
             if added == 0 and met:
                 # Everything that violates is a cut already: the margins were too thin.
-                return state, Verdict.FAILED
+                return state, "failed"
         fraction = state.subsets.next_fraction(state.stride, scan, violated)
-        state = replace(state, fraction=fraction)
-        if added and not cut_short and state.count > (self.cuts_per_round or MIN_CUTS):
-            state = self._thinned(state)
-        return state, Verdict.OPEN
-
-    def _judged(self, state: S) -> S:
-        """With the excess of the cuts after a round, or none where they meet the target."""
-        attempt = state.attempt
-        if attempt.met:
-            return state.in_attempt(excesses=(), excesses_at=())
-        # Not delta of the scan: one pair that no cut is near says nothing of the rank.
-        return state.in_attempt(
-            excesses=(*attempt.excesses, state.active_delta - attempt.delta),
-            excesses_at=(*attempt.excesses_at, attempt.iterations),
-        )
+        return replace(state, fraction=fraction), "open"
 
     def add(self, state: S, pairs: np.ndarray, lengths: np.ndarray) -> S:
         """Make these secants, some from each rank, cuts if they are not."""
@@ -157,8 +139,6 @@ class SeparationRounds(Solver[S], Generic[S]):
         """Without the cuts that have been far inside for several rounds."""
         change = state.active.ratios(state.active.images(state.psi)) - 1.0
         cuts, keep = state.cuts.aged(change, state.attempt.delta, state.secants.n_points)
-        if not any_over_ranks(state.secants.comm, not keep.all()):
-            return replace(state, cuts=state.cuts.with_idle(cuts.idle))
         return replace(state, cuts=cuts, dual=state.dual[keep])
 
     def approach(self, state: S, psi: np.ndarray, delta: float) -> S:
@@ -188,4 +168,4 @@ class SeparationRounds(Solver[S], Generic[S]):
     def confirm(self, state: S, scan: Scan) -> S:
         """Take over the present map, which a complete scan of all secants found to serve."""
         best = MeasuredMap(state.psi, scan.delta, scan.without_pairs())
-        return replace(state, best=best, best_work=state.work)
+        return replace(state, best=best)

@@ -341,6 +341,8 @@ def _kind(argument: Any) -> Any:
         return argument.dtype.num, argument.dtype.byteorder, argument.ndim, argument.flags.num
     if isinstance(argument, (int, float, complex, np.number, np.bool_)):
         return type(argument)
+    if type(argument) is tuple:
+        return tuple(map(_kind, argument))
     return numba.typeof(argument)
 
 
