@@ -7,7 +7,7 @@ neighbors of a sample.
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -27,11 +27,9 @@ BATCH, TILE = 8192, 512
 #: the exact search, where it is looked at for both: measured on one machine.
 ROW_COST, PAIR_COST = 10_000, 3.0
 
-#: What products in single precision may be wrong by, as a share of the squared lengths.
-ROUNDING = 1e-5
-
-#: Bits of a threshold that no pair passes.
-NONE = -(2**31)
+#: What products in single precision may be wrong by, as a share of the squared lengths; and bits of
+#: a threshold that no pair passes.
+ROUNDING, NONE = 1e-5, np.int32(-(2**31))
 
 
 class ApproximateNeighbors(NamedTuple):
@@ -60,8 +58,7 @@ def approximate_neighbors(
         true, limits = search.nearest(rows, len(search.counts), 4 * k)
         probes, candidates = search.wanted_probes(rows, true)
         if ROW_COST + PAIR_COST * candidates < 0.5 * layout.rows:
-            every = np.arange(layout.local_rows)
-            indices, squared = search.nearest(every, probes, max(8, k // 8))
+            indices, squared = search.nearest(np.arange(layout.local_rows), probes, max(8, k // 8))
             hits = float((squared[rows] <= limits[:, -1:] * (1.0 + 1e-12)).sum())
             recall = layout.comm.allreduce(hits) / (JUDGED * k)
             squared = np.ldexp(squared, -2 * search.cells.shift)
@@ -111,18 +108,23 @@ class _Search:
         order = np.argsort(self.cell[rows], kind="stable")
         size = min(BATCH, max(64, len(rows) // 32))
         parts = [order[first : first + size] for first in range(0, len(rows), size)]
+        reached: list[Any] = [None] * len(parts)
         for block in Ring(self.layout).blocks(*self.block):
             others = _Others(self.cells.centers, *block.arrays)
 
-            def search(part: np.ndarray, others: _Others = others) -> None:
+            def search(number: int, others: _Others = others) -> None:
+                part = parts[number]
                 known = indices[part], squared[part]
-                self._search(rows[part], *known, probes, spare, others)
+                cells = reached[number] or self._cells_reached(self.values[rows[part]], probes)
+                if self.layout.comm.size > 1:
+                    cells = reached[number] = list(cells)
+                self._search(rows[part], *known, cells, spare, others)
                 indices[part], squared[part] = known
 
-            run_on_threads(search, parts, block.poll)
+            run_on_threads(search, list(range(len(parts))), block.poll)
         return indices, squared
 
-    def _search(self, rows, indices, squared, probes, spare, others) -> None:  # type: ignore[no-untyped-def]
+    def _search(self, rows, indices, squared, cells, spare, others) -> None:  # type: ignore[no-untyped-def]
         """Search for some rows in a block of rows."""
         values, numbers = self.values[rows], self.layout.start + rows
         keep = self.k + 1 + spare  # with the row itself
@@ -132,16 +134,14 @@ class _Search:
         places, counts = np.empty_like(bits), np.zeros(len(rows), dtype=np.int64)
         limits = (0.5 + ROUNDING) * squared[:, -1]
         thresholds = np.where(limits == 0.0, NONE, limits.astype(np.float32).view(np.int32))
-        thresholds = thresholds.astype(np.int32)
-        for cell, asking in self._cells_reached(values, probes):
+        for cell, asking in cells:
             first, last = others.starts[cell : cell + 2]
             for left in range(first, last, TILE):
                 asking = asking[thresholds[asking] > NONE]
                 if not len(asking):
                     break
                 factor = np.ones((len(asking), values.shape[1] + 2), dtype=np.float32)
-                center = self.cells.centers[cell]
-                np.subtract(values[asking], center, out=factor[:, :-2], casting="same_kind")
+                factor[:, :-2] = values[asking] - self.cells.centers[cell]
                 factor[:, -2] = _halves(factor[:, :-2])
                 right = others.factor[left : min(left + TILE, last)]
                 rounding = np.float32(ROUNDING * (factor[:, -2].max() + right[:, -1].max()))
@@ -173,7 +173,7 @@ class _Search:
         order = np.argsort(turns[cells], kind="stable")
         cells = cells[order]
         for part in np.split(np.arange(len(cells)), np.flatnonzero(np.diff(cells)) + 1):
-            yield cells[part[0]], rows[order[part]]
+            yield cells[part[0]], rows[order[part]].astype(np.uint16)  # less than BATCH
 
 
 class _Others:
