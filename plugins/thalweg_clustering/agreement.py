@@ -68,12 +68,16 @@ def compare_labelings(
     shapes = {labels.shape for labels in [*views, *others]}
     if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
         raise InputError("labelings have one label per row each, of the same rows")
-    if any(labels.dtype.kind == "f" and np.isnan(labels).any() for labels in [*views, *others]):
-        raise InputError("a labeling has NaN; give each row a label, or -1 to be left out")
-    views, others = (
-        [np.unique(y, return_inverse=True)[1] for y in part if len(np.unique(y[y != -1])) > 1]
-        for part in (views, others)
-    )
+    try:
+        missing = any((y != y).any() for y in [*views, *others])
+        views, others = (
+            [np.unique(y, return_inverse=True)[1] for y in part if len(np.unique(y[y != -1])) > 1]
+            for part in (views, others)
+        )
+    except TypeError:  # None does not compare
+        missing = True
+    if missing:
+        raise InputError("a labeling has NaN or None; give each row a label, or -1 to be left out")
     if not views:
         raise InputError("there is no true labeling of two clusters or more")
     measured = [[normalized_mutual_info_score(a, b) for b in others] for a in views]

@@ -115,7 +115,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         Normalized mutual information of ``labels_`` and the clustering given, of samples whose
         label is known: 0 is best for an alternative; the largest of several.
     quality_
-        HSIC(XW, U), the spectral clustering objective: at most k.
+        HSIC(XW, U), the spectral clustering objective: at most k where the kernel is normalized.
     degenerate_
         Whether all samples, or all but one, ended in one cluster, or sigma is so small or
         large that the kernel does not tell samples apart.

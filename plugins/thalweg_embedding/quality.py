@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from thalweg.data import Dataset, comm_of
+from thalweg.data import Dataset, check_magnitude, comm_of
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
 from thalweg.parallel import (
@@ -151,13 +151,11 @@ def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.C
     count = min(METRIC_NEIGHBORS, layout.rows - 1)
     before, squared = nearest_rows(dataset.values, sample, layout, count)
     after, _ = nearest_rows(solution, sample, layout, count)
-    measures: dict[str, Any] = {
-        "neighbor_preservation": float(are_kept(before, after, layout.rows).mean())
-    }
+    kept = float(are_kept(before, after, layout.rows).mean())
+    measures: dict[str, Any] = {"neighbor_preservation": kept}
     if math.isfinite(dimension := intrinsic_dimension(squared)):
         measures["intrinsic_dimension"] = dimension
-    labels = dataset.gather_labels()
-    if labels is not None:
+    if (labels := dataset.gather_labels()) is not None:
         measures["nearest_neighbor_error"] = float(np.mean(labels[after[:, 0]] != labels[sample]))
     return measures
 
@@ -170,9 +168,8 @@ def trustworthiness(
     Measured within a sample alone, since it needs the rank of every distance.
     """
     sample = sampled_rows(layout, SAMPLE, seed)
-    data, shown = (
-        layout.gather_some(np.asarray(rows, dtype=float), sample) for rows in (values, embedding)
-    )
+    tables = (layout.gather_some(rows, sample).astype(float) for rows in (values, embedding))
+    data, shown = (rows - rows.mean(axis=0) for rows in tables)  # whose products lose no digits
     count = min(neighbors, (len(sample) - 1) // 2)
 
     def measure() -> float:
@@ -230,6 +227,7 @@ def checked_map(layout: Layout, places: np.ndarray) -> np.ndarray:
             f"a map must have one row of finite numbers for each of the {layout.rows} points, of "
             f"which there are at least 3; this one has shape {places.shape}"
         )
+    check_magnitude(places, layout, "the map")
     return places
 
 

@@ -191,5 +191,6 @@ def test_what_does_not_fit_is_told_in_a_sentence():
         certify(points, scipy.sparse.csr_matrix(points))
     with pytest.raises(InputError, match="has nan"):
         maps.map_quality(points, points, missing)
-    with pytest.raises(InputError, match="NaN"):
-        compare_labelings([codes], [missing])
+    for wrong in (missing, missing.astype(object), [None, *codes[1:]], ["a", None, *codes[2:]]):
+        with pytest.raises(InputError, match="NaN or None"):
+            compare_labelings([codes], [wrong])

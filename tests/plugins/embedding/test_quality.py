@@ -56,10 +56,10 @@ def test_the_dimension_is_that_of_the_data_whatever_their_columns(comm, dimensio
 def test_sizes_are_in_map_units_and_centers_need_no_classes():
     points, _ = clusters()
     places = points[:, :2]
-    small, large = map_quality(points, places), map_quality(points, 3.0 * places + 500.0)
+    small, large = map_quality(points, places), map_quality(points + 1e8, 3.0 * places + 1e8)
     for name in ("widest_side", "nearest_distance"):
         assert large[name] == pytest.approx(3.0 * small[name])
-    for name in ("recall", "center_correlation"):
+    for name in ("recall", "center_correlation", "trustworthiness"):
         assert large[name] == pytest.approx(small[name])
     assert "accuracy" not in small
     assert small["center_correlation"] > 0.5
@@ -71,6 +71,7 @@ def test_sizes_are_in_map_units_and_centers_need_no_classes():
         *(({"places": places}, "one row of finite numbers")
           for places in (np.ones((10, 2)), np.full((200, 2), np.nan), np.ones(200))),
         *(({"labels": np.zeros(shape)}, "labels") for shape in (100, (200, 2))),
+        ({"places": np.full((200, 2), 1e-170)}, "values of the map are too small"),
         ({"sample": 0}, "sample"),
         ({"neighbors": 2.5}, "neighbors"),
     ],

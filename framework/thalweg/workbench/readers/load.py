@@ -9,10 +9,10 @@ import numpy as np
 
 from thalweg.data.dataset import Dataset
 from thalweg.data.labels import encode_labels
-from thalweg.data.scaling import check_magnitude
+from thalweg.data.scaling import largest_value, refuse_magnitude
 from thalweg.errors import InputError
 from thalweg.numerics.principal import check_components, principal_components
-from thalweg.parallel import MPI, Layout, on_root, rows_at
+from thalweg.parallel import MPI, Layout, max_over_ranks, on_root, rows_at
 from thalweg.plugins import DataSpec, FormatSpec, Option, resolve_options
 from thalweg.workbench.readers.formats import format_of, format_options, raw_labels
 from thalweg.workbench.readers.named_sets import find_data_set
@@ -28,9 +28,7 @@ class ColumnOption(Option):
 
     def check(self, value: Any, owner: str) -> Any:
         """``value`` if it is a string or an integer."""
-        if value is None or isinstance(value, str):
-            return value
-        if isinstance(value, int) and not isinstance(value, bool):
+        if value is None or (isinstance(value, int | str) and not isinstance(value, bool)):
             return value
         raise InputError(
             f"option '{self.name}' of {owner} must be a string or a column number, not {value!r}"
@@ -49,8 +47,9 @@ COMMON: tuple[Option, ...] = (
     Option("columns", list, None, "columns to use, by number from 0, or by name in a table"),
     Option(
         "scale", str, "none",
-        "unit: divide by the largest value possible (255 for 8-bit pixels); standard: give each "
-        "column mean 0 and variance 1", choices=("none", "unit", "standard"),
+        "unit: divide by the largest absolute value, unsigned integers of 8 or 16 bits by 255 or "
+        "65,535; standard: give each column mean 0 and variance 1",
+        choices=("none", "unit", "standard"),
     ),
     Option(
         "components", int, None,
@@ -173,11 +172,9 @@ def _file_options(
     section: Mapping[str, Any], comm: MPI.Comm, folder: Path | str | None
 ) -> tuple[Path, FormatSpec, dict[str, Any]]:
     """The file, its format, and what the format's reader is given.  Collective."""
-    folder = Path(folder or ".")
-    path = folder / section["path"]
+    path = (folder := Path(folder or ".")) / section["path"]
     kind = on_root(comm, lambda: format_of(path))
-    allowed = [*COMMON, *kind.declared_options]
-    options = _resolved(section, allowed, f"'{path.name}'")
+    options = _resolved(section, [*COMMON, *kind.declared_options], f"'{path.name}'")
     return path, kind, {**options, "folder": folder}
 
 
@@ -269,8 +266,7 @@ def _mask(available: int, rows: int, chosen: np.ndarray | None) -> np.ndarray | 
 def _set_options(section: Mapping[str, Any]) -> tuple[DataSpec, dict[str, Any], dict[str, Any]]:
     """The data set, its own options, and all that the section may have."""
     spec, filled = find_data_set(section["name"])
-    allowed = data_options(section["name"])
-    options = _resolved({**section, **filled}, allowed, spec.owner)
+    options = _resolved({**section, **filled}, data_options(section["name"]), spec.owner)
     return spec, {option.name: options[option.name] for option in spec.declared_options}, options
 
 
@@ -329,21 +325,25 @@ def _resolved(section: Mapping[str, Any], allowed: list[Option], what: str) -> d
 
 def _prepared(dataset: Dataset, options: Mapping[str, Any], chosen: np.ndarray | None) -> Dataset:
     """The data set in the wanted type, checked, scaled and projected.  Collective."""
-    layout = dataset.layout
-    stored = dataset.values.dtype
+    layout, stored, scale = dataset.layout, dataset.values.dtype, options["scale"]
+    wanted = np.dtype(options["dtype"])  # what it rounds is rounded when scaled
+    kind = wanted if scale == "none" or np.can_cast(stored, wanted) else np.float64
     with np.errstate(over="ignore"):
-        values = np.array(dataset.values, dtype=options["dtype"], order="C")
+        values = np.array(dataset.values, dtype=kind, order="C")
     if stored.kind == "f" or values.dtype == np.float64:  # float32 rounds, as who asks for it knows
         entries = values if stored.kind == "f" else dataset.values
         check_entries(entries, layout, chosen, f"'{dataset.name}'")
     notes = dataset.notes
-    if options["scale"] == "standard" or options["components"] is not None:
+    if scale == "standard" or options["components"] is not None:
         dataset = replace(dataset, digest=layout.digest(values))
-    if options["scale"] == "unit":
+    if scale == "unit":
         scale_unit(values, layout, stored)
-    elif options["scale"] == "standard":
+    elif scale == "standard":
         notes += scale_standard(values, layout)
-    check_magnitude(values, layout, f"'{dataset.name}'")
+    sizes = dataset.values if scale == "none" and stored.kind == "f" else values
+    largest = max_over_ranks(layout.comm, largest_value(sizes))
+    refuse_magnitude(largest, wanted, (layout.rows, layout.columns), f"'{dataset.name}'")
+    values = values.astype(wanted, copy=False)
     if options["components"] is None:
         return replace(dataset, values=values, notes=notes)
     projected = principal_components(values, layout, options["components"])

@@ -141,6 +141,7 @@ CASES = [
     ({"path": "large.npy"}, r"too large to square; scale the data, .* value is 1e\+300"),
     ({"path": "large.npy", "components": 1}, "too large to square"),
     ({"path": "tiny.npy"}, r"too small to square; scale the data, .* value is 1.1e-199"),
+    ({"path": "tiny.npy", "dtype": "float32"}, "too small to square"),
     ({"path": "good.npy", "labels": "three.npy"}, "3 labels for the 4 rows of 'good.npy'"),
     ({"path": "good.npy", "labels": "fractions.npy"}, "row 2 .*has 0.5"),
     ({"path": "good.npy", "labels": "there.npy"}, "neither a file nor a column"),

@@ -25,6 +25,15 @@ def test_standard_scaling_gives_mean_zero_and_variance_one(comm):
     assert np.allclose(values, layout.local(wanted), rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize("scale", ["standard", "unit"])
+def test_values_are_rounded_to_single_precision_when_scaled(tmp_path, scale):
+    times = 1_700_000_000 + np.random.default_rng(0).integers(0, 3600, (90, 1))
+    section = {"path": str(tmp_path / "times.npy"), "scale": scale}
+    np.save(section["path"], times if scale == "standard" else times * 1e-60)
+    double, single = (load_data({**section, "dtype": f"float{n}"}).values for n in (64, 32))
+    assert np.array_equal(single, double.astype(np.float32))
+
+
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize(
     ("unit", "kind"), [(1e200, float), (1e-200, float), (1e20, np.float32), (1e-20, np.float32)]
