@@ -191,31 +191,6 @@ class PowellSingular(LeastSquares):
         return ((curved * self._mapped(v)) @ self.linear).ravel()
 
 
-class BroydenTridiagonal(LeastSquares):
-    """``r_i = (3 - 2 x_i) x_i - x_(i-1) - 2 x_(i+1) + 1``, zero beyond the ends."""
-
-    def start(self) -> np.ndarray:
-        return -np.ones(self.size)
-
-    def residuals(self, x: np.ndarray) -> np.ndarray:
-        return (3.0 - 2.0 * x) * x + 1.0 - _neighbors(x, 1.0, 2.0)
-
-    def forward(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        return (3.0 - 4.0 * x) * v - _neighbors(v, 1.0, 2.0)
-
-    def backward(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
-        return (3.0 - 4.0 * x) * r - _neighbors(r, 2.0, 1.0)
-
-    def second_order_term(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Every residual is quadratic in its own variable."""
-        return -4.0 * r * v
-
-
-def _neighbors(x: np.ndarray, left: float, right: float) -> np.ndarray:
-    """``left x_(i-1) + right x_(i+1)``, zero beyond the ends."""
-    return np.append(0.0, left * x[:-1]) + np.append(right * x[1:], 0.0)
-
-
 class MonkeySaddle(Function):
     """``x^3 - 3 x y^2 + (x^2 + y^2)^2 / 4``: three valleys meet where even the Hessian is zero.
 
@@ -288,29 +263,6 @@ class GinzburgLandau(Function):
         return np.asarray(h * (3 * x**2 - 1) * v + self.width**2 / h * _path_laplacian(v))
 
 
-class Himmelblau(Function):
-    """``(x^2 + y - 11)^2 + (x + y^2 - 7)^2``: four minima of value 0, four saddles, a maximum."""
-
-    def start(self) -> np.ndarray:
-        """Close to the saddle at (0.0867, 2.8843)."""
-        return np.array([0.09, 2.88])
-
-    def value(self, x: np.ndarray) -> float:
-        a, b = x
-        return float((a**2 + b - 11) ** 2 + (a + b**2 - 7) ** 2)
-
-    def gradient(self, x: np.ndarray) -> np.ndarray:
-        a, b = x
-        p, q = a**2 + b - 11, a + b**2 - 7
-        return np.array([4 * a * p + 2 * q, 2 * p + 4 * b * q])
-
-    def hessian_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        a, b = x
-        p, q = a**2 + b - 11, a + b**2 - 7
-        matrix = [[8 * a**2 + 4 * p + 2, 4 * a + 4 * b], [4 * a + 4 * b, 8 * b**2 + 4 * q + 2]]
-        return np.array(matrix) @ v
-
-
 def _path_laplacian(x: np.ndarray) -> np.ndarray:
     return -np.diff(np.diff(x), prepend=0.0, append=0.0)
 
@@ -327,22 +279,18 @@ def _of_any_size(
     spread: Spread = 0.0,
 ) -> FunctionObjective:
     """Objective of a function of any number of variables."""
-    if issubclass(function, LeastSquares):
-        return LeastSquaresObjective(comm, function(size), spread)
-    return FunctionObjective(comm, function(size), spread)
+    kind = LeastSquaresObjective if issubclass(function, LeastSquares) else FunctionObjective
+    return kind(comm, function(size), spread)
 
 
-def _of_two(
-    function: type[Function], dataset: Dataset | None, comm: MPI.Comm, *, spread: Spread = 0.0
+def build_monkey_saddle(
+    dataset: Dataset | None, comm: MPI.Comm, *, spread: Spread = 0.0
 ) -> FunctionObjective:
-    """Objective of a function of two variables."""
-    return FunctionObjective(comm, function(2), spread)
+    """Objective ``monkey-saddle``."""
+    return FunctionObjective(comm, MonkeySaddle(2), spread)
 
 
 build_rosenbrock = functools.partial(_of_any_size, Rosenbrock, size=2)
 build_powell_singular = functools.partial(_of_any_size, PowellSingular, size=4)
-build_broyden_tridiagonal = functools.partial(_of_any_size, BroydenTridiagonal)
 build_styblinski_tang = functools.partial(_of_any_size, StyblinskiTang, size=20)
 build_ginzburg_landau = functools.partial(_of_any_size, GinzburgLandau)
-build_monkey_saddle = functools.partial(_of_two, MonkeySaddle)
-build_himmelblau = functools.partial(_of_two, Himmelblau)

@@ -13,8 +13,14 @@ import numpy as np
 
 from thalweg.engines.hessian import GaussNewtonProduct
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Array
-from thalweg_saddlefree.capabilities import LayerBlock, LayeredCurvature, LayerSample
+from thalweg.parallel import MPI, Array, sum_over_ranks
+from thalweg_saddlefree.capabilities import (
+    CurvatureForms,
+    Forms,
+    LayerBlock,
+    LayeredCurvature,
+    LayerSample,
+)
 from thalweg_saddlefree.jax_objective import COSTS, JaxObjective, import_jax, padded
 from thalweg_saddlefree.minibatches import RowSet, random_signs
 
@@ -41,8 +47,7 @@ def convolution(
 
     The kernel has the shape ``(height, width, channels, outputs)``.
     """
-    jax = import_jax()
-    layer = parameters[name]
+    jax, layer = import_jax(), parameters[name]
     height, width, channels, outputs = layer["kernel"].shape
     patches = jax.lax.conv_general_dilated_patches(
         inputs, (height, width), strides, padding, dimension_numbers=("NHWC", "HWIO", "NHWC")
@@ -54,7 +59,7 @@ def convolution(
     return tap(name, patches, out + layer["bias"] if "bias" in layer else out)
 
 
-class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
+class JaxNetwork(JaxObjective, GaussNewtonProduct, CurvatureForms, LayeredCurvature):
     """Mean loss of a JAX model over data rows, plus ``l2 / 2`` times the squared kernels.
 
     Parameters
@@ -62,11 +67,13 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
     comm
         The ranks that share the data rows.
     model
-        ``model(parameters, inputs, tap) -> outputs``, shape ``(rows, k)``; see above.
+        ``model(parameters, inputs, tap) -> outputs``, shape ``(rows, k)``, or for sequences
+        ``(rows, positions, k)``; see above. No row may depend on another.
     parameters
         ``{layer: {"kernel": ..., "bias": ...}}``, to start from.
     rows
-        This rank's ``(inputs, targets)``; one-hot targets with ``"softmax"``.
+        This rank's ``(inputs, targets)``, targets of the shape of the outputs; one-hot with
+        ``"softmax"``. The loss of a row is the mean over its positions.
     loss
         ``"squared"``, ``"logistic"`` or ``"softmax"``.
     l2
@@ -100,12 +107,13 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
         self._model, self._loss, self.l2 = model, loss, float(l2)
 
         def function(tree: Any, data: tuple[Any, Any]) -> Any:
-            outputs = model(tree, data[0], lambda name, inputs, z: z)
-            return self._losses(outputs, data[1]).mean() + self.decay(tree)
+            return self._losses(self._outputs(tree, data[0]), data[1]).mean() + self.decay(tree)
 
         super().__init__(comm, function, parameters, rows, precision=precision, held_out=held_out)
         self._find_layers(parameters)
         self._batched["gauss-newton"] = self._jax.jit(self._gauss_newton)
+        self._batched["gauss-newton forms"] = self._jax.jit(self._gauss_newton_forms)
+        self._batched["hessian forms"] = self._jax.jit(self._hessian_forms)
         self._sampled = self._jax.jit(self._sample)
 
     def _leaf_order(self, parameters: Any) -> Sequence[int]:
@@ -130,22 +138,36 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
                 f"{self.layout.rows - start} numbers are something else"
             )
         seen: dict[str, Any] = {}
-
-        def tap(name: str, inputs: Any, outputs: Any) -> Any:
-            seen[name] = outputs.shape
-            return outputs
-
         # One row will do: the shapes of its outputs are those of any number.
-        row = self._jax.tree_util.tree_map(lambda a: np.zeros((1, *a.shape[1:])), self._rows[0])
+        row = self._jax.tree_util.tree_map(
+            lambda a: np.zeros((1, *a.shape[1:]), a.dtype), self._rows[0]
+        )
         with self.precisely():
-            self._jax.eval_shape(lambda: self._model(self.unravel(self._start), row, tap))
+            answer = self._jax.eval_shape(
+                lambda: self._model(
+                    self.unravel(self._start), row, lambda name, inputs, z: seen.setdefault(name, z)
+                )
+            )
         missing = sorted(set(self._names) ^ set(seen))
         if missing:
             raise InputError(
                 f"layer '{missing[0]}' has parameters but no tap in the model, or the reverse; "
                 "call tap(name, inputs, outputs) once for each layer"
             )
-        self._tapped = {name: shape[1:] for name, shape in seen.items()}
+        if answer.shape[1:] != np.shape(self._rows[1])[1:]:
+            raise InputError(
+                f"targets of shape {np.shape(self._rows[1])[1:]} a row do not fit the model's "
+                f"outputs of shape {answer.shape[1:]}; classes are one-hot"
+            )
+        self._tapped = {name: z.shape[1:] for name, z in seen.items()}
+
+    def _outputs(self, tree: Any, inputs: Any) -> Any:
+        return self._model(tree, inputs, lambda name, inputs, z: z)
+
+    def _weighted(self, flat: Any, rows: Any, weights: Any) -> Any:
+        tree = self.unravel(flat)
+        losses = self._losses(self._outputs(tree, rows[0]), rows[1])
+        return losses @ weights + weights.sum() * self.decay(tree)
 
     def decay(self, tree: Any) -> Any:
         """``l2 / 2`` times the squared kernels of a tree of parameters."""
@@ -158,15 +180,18 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
     # -- losses, row by row ----------------------------------------------------------------
 
     def _losses(self, outputs: Any, targets: Any) -> Any:
+        """Of each row, the mean over its positions."""
         jnp, nn = self._jax.numpy, self._jax.nn
         if self._loss == "squared":
-            return 0.5 * ((outputs - targets) ** 2).sum(axis=-1)
-        if self._loss == "logistic":
-            return (jnp.logaddexp(0.0, outputs) - targets * outputs).sum(axis=-1)
-        return nn.logsumexp(outputs, axis=-1) - (targets * outputs).sum(axis=-1)
+            found = 0.5 * ((outputs - targets) ** 2).sum(axis=-1)
+        elif self._loss == "logistic":
+            found = (jnp.logaddexp(0.0, outputs) - targets * outputs).sum(axis=-1)
+        else:
+            found = nn.logsumexp(outputs, axis=-1) - (targets * outputs).sum(axis=-1)
+        return found.reshape(len(found), -1).mean(axis=1)
 
     def _root(self, outputs: Any, signs: Any) -> Any:
-        """Vectors whose covariance is the loss's Hessian by the outputs."""
+        """Vectors whose covariance is the Hessian of a position's loss by its outputs."""
         jnp, nn = self._jax.numpy, self._jax.nn
         if self._loss == "squared":
             return signs
@@ -186,15 +211,42 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
 
     def _gauss_newton(self, flat: Any, along: Any, rows: Any, weights: Any) -> Any:
         def outputs(point: Any) -> Any:
-            return self._model(self.unravel(point), rows[0], lambda name, inputs, z: z)
+            return self._outputs(self.unravel(point), rows[0])
 
-        def slopes(z: Any) -> Any:  # every loss is convex in the outputs
-            return self._jax.grad(lambda z: (self._losses(z, rows[1]) * weights).sum())(z)
-
+        # Every loss is convex in the outputs.
+        slopes = self._jax.grad(lambda z: self._losses(z, rows[1]) @ weights)
         z, moved = self._jax.jvp(outputs, (flat,), (along,))
         image = self._jax.jvp(slopes, (z,), (moved,))[1]
         decay = self._jax.grad(lambda point: self.decay(self.unravel(point)))(along)
         return self._jax.vjp(outputs, flat)[1](image)[0] + weights.sum() * decay
+
+    def curvature_forms(self, x: Array, directions: Sequence[Array], hessian: bool) -> Forms:
+        """Inner products in both matrices, by forward modes alone."""
+        along = np.column_stack([self._point(direction) for direction in directions])
+
+        def total(kind: str) -> np.ndarray:
+            local = self._call(f"{kind} forms", self._rows_of_curvature(), self._point(x), along)
+            local = np.zeros((len(directions), len(directions))) if local is None else local
+            return np.asarray(sum_over_ranks(self.comm, local))
+
+        return Forms(total("gauss-newton"), total("hessian") if hessian else None)
+
+    def _gauss_newton_forms(self, flat: Any, along: Any, rows: Any, weights: Any) -> Any:
+        def outputs(c: Any) -> Any:
+            return self._outputs(self.unravel(flat + along @ c), rows[0])
+
+        zero = self._jax.numpy.zeros(along.shape[1], self.dtype)
+        z, moved = outputs(zero), self._jax.jacfwd(outputs)(zero)
+
+        def linearized(c: Any) -> Any:
+            decay = weights.sum() * self.decay(self.unravel(along @ c))
+            return self._losses(z + moved @ c, rows[1]) @ weights + decay
+
+        return self._jax.hessian(linearized)(zero)
+
+    def _hessian_forms(self, flat: Any, along: Any, rows: Any, weights: Any) -> Any:
+        zero, jacobian = self._jax.numpy.zeros(along.shape[1], self.dtype), self._jax.jacfwd
+        return jacobian(jacobian(lambda c: self._weighted(flat + along @ c, rows, weights)))(zero)
 
     def _rows_of_curvature(self) -> RowSet:
         layout = self.data_layout
@@ -213,8 +265,11 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, LayeredCurvature):
             return
         chosen = padded(rows.local)
         inputs = self._jax.tree_util.tree_map(lambda leaf: leaf[chosen], self._rows[0])
-        outputs = np.shape(self._rows[1])[-1]
-        signs = random_signs(self.data_layout.start + chosen, outputs, draw, self.dtype)
+        shape = np.shape(self._rows[1])[1:]
+        places = self.data_layout.start + chosen
+        signs = random_signs(places, int(np.prod(shape)), draw, self.dtype)
+        # The loss of a row is the mean over its positions.
+        signs = signs.reshape(-1, *shape) / np.sqrt(np.prod(shape[:-1]), dtype=self.dtype)
         with self.precisely():
             seen, slopes = self._sampled(self._point(x), inputs, signs)
         for layer, name in enumerate(self._names):

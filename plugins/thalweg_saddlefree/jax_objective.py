@@ -24,6 +24,7 @@ from thalweg_saddlefree.minibatches import Minibatches, RowSet
 
 #: Gradient equivalents, times six, of what is computed (a forward pass costs two).
 COSTS = {"value": 2, "gradient": 6, "hessian": 12, "gauss-newton": 8, "sample": 4}
+COSTS |= {"gauss-newton forms": 6, "hessian forms": 18}  # of two directions
 
 
 def import_jax() -> Any:
@@ -227,8 +228,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         """Value and reverse-mode gradient."""
         result = self._call("gradient", self._value_rows, self._point(x))
         value, slope = (0.0, None) if result is None else result
-        gradient = self._total(slope)
-        return self._sum(float(value)), gradient
+        return self._sum(float(value)), self._total(slope)
 
     def hessian_product(self, x: Array, direction: Array) -> Array:
         """Forward mode over reverse mode."""
@@ -297,9 +297,8 @@ def build_jax(
             f"option 'function' of objective 'jax' must be 'module:name', not {function!r}"
         )
     jax = import_jax()
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
     try:
         maker = getattr(importlib.import_module(module_name), name)
     except (ImportError, AttributeError) as error:

@@ -13,11 +13,9 @@ NETWORKS = {
 FUNCTIONS = {
     "rosenbrock": "Rosenbrock's curved valley in any dimension",
     "powell-singular": "Powell's function with a singular Hessian at its minimum",
-    "broyden-tridiagonal": "Broyden's tridiagonal least squares",
     "monkey-saddle": "the monkey saddle, bounded below by a quartic term",
     "styblinski-tang": "separable quartic with saddles of every index",
     "ginzburg-landau": "a chain of double wells, from beside a saddle",
-    "himmelblau": "Himmelblau's function, from beside a saddle",
 }
 
 

