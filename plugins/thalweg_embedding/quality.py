@@ -236,23 +236,14 @@ def _center_correlation(
 ) -> float:
     from scipy.stats import spearmanr
 
-    layout, groups = data.layout, np.zeros(len(places), dtype=int)
+    layout, tables = data.layout, (np.asarray(data.values, dtype=float), places)
     if labels is None:
         rows = sampled_rows(layout, CENTERS, seed)
-        count = len(rows)
+        centers = [layout.gather_some(table, rows) for table in tables]
     else:
-        _, numbers = np.unique(labels, return_inverse=True)
-        groups, count = numbers[layout.start : layout.stop], int(numbers.max()) + 1
-    if count < 3:
-        return math.nan
-    sizes = sum_over_ranks(data.comm, np.bincount(groups, minlength=count).astype(float))
-    distances = []
-    for points in (np.asarray(data.values, dtype=float), places):
-        if labels is None:
-            means = layout.gather_some(points, rows)
-        else:
-            sums = np.zeros((count, points.shape[1]))
-            np.add.at(sums, groups, points)
-            means = np.asarray(sum_over_ranks(data.comm, sums)) / np.maximum(sizes, 1.0)[:, None]
-        distances.append(pdist(means))
-    return float(spearmanr(*distances).statistic)
+        _, groups, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+        centers = [np.zeros((len(sizes), table.shape[1])) for table in tables]
+        for sums, table in zip(centers, tables, strict=True):
+            np.add.at(sums, layout.local(groups), table)
+        centers = [sum_over_ranks(data.comm, sums) / sizes[:, None] for sums in centers]
+    return float(spearmanr(*map(pdist, centers)).statistic) if len(centers[0]) > 2 else math.nan

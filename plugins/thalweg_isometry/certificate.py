@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from thalweg.data import Dataset
-from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.engines.secants import SecantSet, checked_components
 from thalweg.errors import InputError
 from thalweg.parallel import (
@@ -20,7 +19,7 @@ from thalweg.parallel import (
     refuse_differing,
 )
 from thalweg.plugins import Option
-from thalweg_isometry.coarse_products import products_in
+from thalweg_isometry.coarse_products import Products, products_in
 from thalweg_isometry.pair_changes import PairChanges, candidates
 from thalweg_isometry.rank_bounds import rank_lower_bound
 
@@ -145,7 +144,7 @@ def certify(
         Of two rows their squared ``"distance"``, ``"inner-product"``, or ``"cosine"``, which is 0
         with a row of zeros.  Or ``"neighbors"``: how many other rows are, compressed, no farther
         from a row than the farthest of those that were nearest; these are among so many first
-        candidates, in whatever order equal distances stand.
+        candidates, in whatever order equal distances stand; rounding widens the interval.
     relative
         Whether changes are divided by the absolute value before: one from 0 is then infinite.
     n_neighbors
@@ -184,7 +183,7 @@ def certify(
             raise InputError("the compressed rows are a sparse matrix; give their toarray()")
         products = products_in(arithmetic)
     if quantity == "neighbors":
-        return _certified_neighbors(data, compressed, n_neighbors)
+        return _certified_neighbors(data, compressed, n_neighbors, products)
     found = PairChanges(layout, points, compressed, quantity, relative, progress, products)
     worst, pairs = found.worst, layout.rows * (layout.rows - 1) // 2
     quantiles = tuple((share, *found.quantile(share)) for share in SHARES)
@@ -194,21 +193,19 @@ def certify(
     )  # fmt: skip
 
 
-def _certified_neighbors(data: Dataset, vectors: Any, n_neighbors: int) -> Certificate:
+def _certified_neighbors(data: Dataset, rows: Any, count: int, products: Products) -> Certificate:
     layout = data.layout
-    nearest, _ = nearest_neighbors(layout, data.values, n_neighbors)
-    counts, farthest = candidates(layout, vectors, nearest)
-    worst, *numbers = (
-        int(nth_over_ranks(layout.comm, counts, int(np.ceil(share * layout.rows)) - 1))
-        for share in (1.0, *SHARES)
+    counts, farthest = candidates(layout, data.values, rows, count, products)
+    places = [int(np.ceil(share * layout.rows)) - 1 for share in (1.0, *SHARES)]
+    (low, *least), (high, *most) = (
+        [int(nth_over_ranks(layout.comm, ends, place)) for place in places] for ends in counts.T
     )
-    at = int(np.argmax(counts == worst)) if worst in counts else None
+    at = int(np.argmax(counts[:, 0] == low)) if low in counts[:, 0] else None
     pair = None if at is None else (layout.start + at, int(farthest[at]))
     pairs = [each for each in layout.comm.allgather(pair) if each is not None]
-    quantiles = tuple(zip(SHARES, numbers, numbers, strict=True))
     return Certificate(
-        worst, worst, pairs[0], layout.rows, layout.rows * n_neighbors, None, None, None,
-        "neighbors", "neighbors", False, quantiles, np.stack([counts, counts], axis=1),
+        high, low, pairs[0], layout.rows, layout.rows * count, None, None, None,
+        "neighbors", "neighbors", False, tuple(zip(SHARES, least, most, strict=True)), counts,
     )  # fmt: skip
 
 
@@ -232,14 +229,9 @@ def lower_bound(secants: SecantSet, delta: float) -> int:
     With listed secants only, no subset has all its secants, and the
     bound is that of a single one.
     """
-    if delta >= 1.0:
-        return 0
-    if secants.listed:
-        return 1
+    if delta >= 1.0 or secants.listed:
+        return int(delta < 1.0)
     numbers, points = secants.sample(POINTS)
-    if secants.labels is None:
-        bound = rank_lower_bound(points, delta)
-    else:
-        labels = secants.labels[numbers]
-        bound = max(rank_lower_bound(points[labels == c], delta) for c in np.unique(labels))
+    labels = np.zeros(len(numbers)) if secants.labels is None else secants.labels[numbers]
+    bound = max(rank_lower_bound(points[labels == c], delta) for c in np.unique(labels))
     return agreed(secants.comm, max(bound, 1))

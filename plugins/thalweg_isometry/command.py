@@ -64,15 +64,12 @@ def main(argv: list[str]) -> int:
     for name in rivals:
         if name not in RIVALS:
             raise InputError(f"--against has no map '{name}'; give any of {', '.join(RIVALS)}")
-    section: dict[str, Any] = {}
     # Every rank must decide alike, and not by what its own file system shows.
     exists = comm.bcast(Path(arguments.data).exists() if comm.rank == 0 else None)
     names = set() if exists else {spec.name for spec in data_sets()}
     known = arguments.data.partition(":")[0] in names
+    section = {name: getattr(arguments, name) for name in ("labels", "rows", "scale")}
     section["name" if known else "path"] = arguments.data
-    for option in ("labels", "rows", "scale"):
-        if getattr(arguments, option) is not None:
-            section[option] = getattr(arguments, option)
     vectors = on_root(comm, lambda: _matrix(arguments.vectors))
     dataset = load_data(section, comm)
     quantity, relative = arguments.quantity, not arguments.absolute

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.engines.secants import (
     LARGEST_COMPONENT,
     Block,
@@ -29,8 +30,9 @@ from thalweg_isometry.coarse_products import DOUBLE, Products
 #: Rows about whose median distances are computed; number of classes of bounds.
 SAMPLE, CLASSES = 384, 2 ** (63 - kernels.BELOW)
 
-#: Rows whose bounds the ranks compare at a time.
-STEP = 2**22
+#: Rows whose bounds the ranks compare at a time; size below which squares of whole numbers and
+#: their sums are exact; rows beyond the nearest that may be as near, at first, and then of some.
+STEP, WHOLE, SPARE, MORE = 2**22, 2**16, 6, 120
 
 
 class Table:
@@ -62,14 +64,20 @@ class Table:
         products = self.multiply(values - self.center, (others - self.center).T)
         return (products, rows[1], columns[1], values, others, *self.errors)
 
+    def blur(self, layout: Layout) -> float:
+        """By what measured distances that are equal may differ; 0 of whole numbers.  Collective."""
+        parts = (self.rows[block].astype(float) for block in row_blocks(*self.rows.shape))
+        whole = all(((part == np.rint(part)) & (np.abs(part) < WHOLE)).all() for part in parts)
+        return 0.0 if all(layout.comm.allgather(whole)) else 2.5 * self.errors[1]
+
 
 def _strips(tables: list[Table], low: Block, high: Block, edges: Edges) -> list[Any]:
     """Of each table what kernels take."""
     top, bottom, left, right = edges
     rows = low.part(slice(top - low.start, bottom - low.start)).arrays
     columns = high.part(slice(left - high.start, right - high.start)).arrays
-    parts = ((rows[k : k + 2], columns[k : k + 2]) for k in range(0, len(rows), 2))
-    return [table.strip(*part) for table, part in zip(tables, parts, strict=True)]
+    parts = (slice(2 * k, 2 * k + 2) for k in range(len(tables)))
+    return [table.strip(rows[k], columns[k]) for table, k in zip(tables, parts, strict=True)]
 
 
 def _checked(rows: np.ndarray, count: int) -> np.ndarray:
@@ -154,35 +162,58 @@ class PairChanges:
         counts = np.cumsum(self.classes, axis=1)
         place = max(1, int(np.ceil(share * counts[0, -1])))
         low, high = (int(np.searchsorted(count, place)) for count in counts)
-        lower, upper = (
-            (np.array([low, high + 1], dtype=np.int64) << kernels.BELOW).view(float).tolist()
-        )
+        ends = np.array([low, high + 1], dtype=np.int64) << kernels.BELOW
+        lower, upper = ends.view(float).tolist()
         return lower, min(self.worst.change, upper)  # that of the last class is NaN
 
 
 def candidates(
-    layout: Layout, vectors: Any, neighbors: np.ndarray
+    layout: Layout, points: Any, vectors: Any, count: int, products: Products = DOUBLE
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How many others are no farther from each row than the farthest of some.  Collective.
+    """How many others are no farther from each row, after, than any of its nearest.  Collective.
 
-    ``neighbors``: global numbers of those, shape ``(n_local, k)``.  Distances are measured in
-    double precision; equal ones count.  Returns of each of this rank's rows the number, and which
-    is the farthest.
+    ``points`` and ``vectors`` are those of :class:`PairChanges`; ``count`` are nearest before.
+    Returns of each of this rank's rows bounds of the number, shape ``(n_local, 2)``, and the
+    farthest.  Limits are widened by what rounding may hide; rows that it makes as near count in
+    the upper bound, which is all others where they are more than ``MORE``.
     """
-    table, lock = Table(layout, vectors, "distance", DOUBLE), threading.Lock()
-    squares, values = np.empty(neighbors.shape[::-1]), table.rows.astype(float)
-    for column, own in zip(neighbors.T, squares, strict=True):
-        kernels.square_distances(values, rows_at(layout, values, column), own)
-    farthest = np.take_along_axis(neighbors, squares.argmax(axis=0)[:, None], axis=1)[:, 0]
-    limits, counts = layout.gather_rows(squares.max(axis=0)), np.zeros(layout.rows)
+    original, table = (Table(layout, rows, "distance", products) for rows in (points, vectors))
+    blur, close, lock = original.blur(layout), table.blur(layout), threading.Lock()
+    wide = min(count + SPARE, max(count, layout.rows - 1))
+    neighbors, before = nearest_neighbors(layout, original.rows, wide)
+    values, first = table.rows.astype(float), np.arange(wide) < count
+    squares, last = _squares(layout, values, values, neighbors), before[:, count - 1 : count]
+    maybe = first | ((before <= last * (1.0 + blur)) & (last * blur > 0.0))
+    tied = (maybe & ~first).any(axis=1, keepdims=True)
+    sure = first & (~tied | (before < last * (1.0 - blur)))
+    ends = np.stack([np.where(one, squares, 0.0).max(axis=1) for one in (sure, maybe)], axis=1)
+    many, most = np.flatnonzero(maybe.all(axis=1)), min(wide + MORE, layout.rows - 1)
+    if wide < most and any(layout.comm.allgather(len(many) > 0)):
+        others, before = nearest_neighbors(layout, original.rows, most, many)
+        maybe = before <= last[many] * (1.0 + blur)
+        more = np.where(maybe, _squares(layout, values, values[many], others), 0.0)
+        ends[many, 1] = more.max(axis=1, initial=0.0)
+        ends[many[maybe.all(axis=1)], 1] = np.inf
+    ends *= (1.0 - close, 1.0 + close)
+    limits, counts = layout.gather_rows(ends), np.zeros((layout.rows, 2))
 
     def visit(low: Block, high: Block, edges: Edges) -> None:
-        (strip,), here = _strips([table], low, high, edges), (slice(*edges[:2]), slice(*edges[2:]))
-        found = [np.zeros(count) for count in strip[0].shape]
+        here, (strip,) = (slice(*edges[:2]), slice(*edges[2:])), _strips([table], low, high, edges)
+        found = [np.zeros((size, 2)) for size in strip[0].shape]
         kernels.count_within(strip, edges[0], edges[2], *(limits[rows] for rows in here), *found)
         with lock:
             for rows, own in zip(here, found, strict=True):
                 counts[rows] += own
 
     visit_pairs(layout, (table.rows, table.norms), visit, lambda: 0)
-    return layout.local(sum_large(layout.comm, counts)).astype(np.int64), farthest
+    numbers = np.array(layout.local(sum_large(layout.comm, counts))).astype(np.int64)
+    numbers[:, 0] += (sure & (squares > ends[:, :1])).sum(axis=1)  # which are certainly within
+    farthest = neighbors[np.arange(len(values)), squares[:, :count].argmax(axis=1)]
+    return np.maximum(numbers, count), farthest
+
+
+def _squares(layout: Layout, whole: Any, rows: Any, neighbors: np.ndarray) -> np.ndarray:
+    squares = np.empty(neighbors.shape[::-1])
+    for column, own in zip(neighbors.T, squares, strict=True):
+        kernels.square_distances(rows, rows_at(layout, whole, column), own)
+    return squares.T

@@ -107,15 +107,16 @@ def compare_pairs(
 
 @kernel()
 def count_within(table, first_row, first_column, limits, column_limits, counts, column_counts):
-    """Count the pairs of a strip i < j whose squared distance is within the limit of either."""
+    """Count the pairs of a strip i < j whose squared distance is within both limits of either."""
     products, norms, others, rows, columns, error, close = table
     for i in range(products.shape[0]):
         for j in range(max(0, first_row + i + 1 - first_column), products.shape[1]):
             low, _ = _bounded(True, products[i, j], norms[i], others[j], error)
-            if low * (1.0 - 2.0 * close) <= max(limits[i], column_limits[j]):
+            if low * (1.0 - 2.0 * close) <= max(limits[i, 1], column_limits[j, 1]):
                 square = squared_distance(rows[i], columns[j], 1.0)
-                counts[i] += square <= limits[i]
-                column_counts[j] += square <= column_limits[j]
+                for k in range(2):
+                    counts[i, k] += square <= limits[i, k]
+                    column_counts[j, k] += square <= column_limits[j, k]
 
 
 @kernel()

@@ -19,25 +19,19 @@ def weyl_bound(squared_distances: np.ndarray, delta: float) -> int:
 def alon_bound(squared_distances: np.ndarray, delta: float) -> float:
     """Rank bound by Alon's inequality, a real number to be rounded up."""
     k = len(squared_distances)
-    total = float(squared_distances.sum())
-    squares = float((squared_distances**2).sum())
     doubly = _centered(squared_distances)
     cross = delta * float((np.abs(doubly) * squared_distances).sum())
-    centered = np.array([(doubly**2).sum()])
-    return float(_alon(np.array([total]), np.array([squares]), centered, k, delta, cross)[0])
+    tables = squared_distances, squared_distances**2, doubly**2
+    total, squares, centered = (np.array([table.sum()]) for table in tables)
+    return float(_alon(total, squares, centered, k, delta, cross)[0])
 
 
 def _alon(
-    total: np.ndarray,
-    squares: np.ndarray,
-    centered: np.ndarray,
-    k: int,
-    delta: float,
-    cross: float = np.inf,
+    total: np.ndarray, squares: np.ndarray, centered: np.ndarray, k: int, delta: float, cross: float
 ) -> np.ndarray:
     """The bound from sum D, ||D||_F^2 and ||J D J||_F^2 of several sets of k points.
 
-    ``cross`` bounds ``<J D J, M>``; without it the product of the norms does.
+    ``cross`` bounds ``<J D J, M>``; where it is infinite the product of the norms does.
     """
     if delta >= 1.0 or k < 2:
         return np.ones_like(total)
@@ -61,33 +55,27 @@ def rank_lower_bound(points: np.ndarray, delta: float, most: int = 400) -> int:
     where the zero map will do, whose constant is 1, and else at least 1 if two points differ.
     """
     points = np.unique(np.asarray(points, dtype=float), axis=0)
-    if len(points) < 2:
+    if len(points) < 2 or delta >= 1.0:  # the zero map has delta = 1
         return 0
-    if delta >= 1.0:
-        return 0  # the zero map has delta = 1
     points = points - points.mean(axis=0)
     # Fourth powers are summed; the bound does not depend on the unit of length.
     points /= np.abs(points).max()
     size = np.einsum("ij,ij->i", points, points)
     distances = np.maximum(size[:, None] + size - 2.0 * (points @ points.T), 0.0)
     np.fill_diagonal(distances, 0.0)
-    best = 1.0
     order, values = _grow(distances, delta, min(most, len(points)))
-    best = max(best, float(values.max(initial=1.0)))
+    best = float(values.max(initial=1.0))
     for k in sorted({2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, len(order)}):
         if k <= len(order):
-            some = order[:k]
-            between = distances[np.ix_(some, some)]
+            between = distances[np.ix_(order[:k], order[:k])]
             best = max(best, weyl_bound(between, delta), alon_bound(between, delta))
     return int(np.ceil(best * (1.0 - 1e-9) - 1e-9))
 
 
 def _grow(distances: np.ndarray, delta: float, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Points in the order in which they raise Alon's bound most, and the bound after each."""
-    count = len(distances)
-    far = np.unravel_index(int(distances.argmax()), distances.shape)
-    order = [int(far[0]), int(far[1])]
-    free = np.ones(count, dtype=bool)
+    order = [int(i) for i in np.unravel_index(int(distances.argmax()), distances.shape)]
+    free = np.ones(len(distances), dtype=bool)
     free[order] = False
     sums = distances[:, order].sum(axis=1)  # of each point to the subset
     squares_to = (distances[:, order] ** 2).sum(axis=1)
@@ -100,7 +88,7 @@ def _grow(distances: np.ndarray, delta: float, most: int) -> tuple[np.ndarray, n
         cross = distances[:, order] @ inside
         row_squares = float(inside @ inside) + 2.0 * cross + squares_to + sums**2
         centered = squares - 2.0 / k * row_squares + total**2 / k**2
-        bounds = np.where(free, _alon(total, squares, centered, k, delta), -1.0)
+        bounds = np.where(free, _alon(total, squares, centered, k, delta, np.inf), -1.0)
         new = int(bounds.argmax())
         order.append(new)
         free[new] = False

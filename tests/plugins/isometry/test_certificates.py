@@ -1,5 +1,6 @@
 """Certificates hold what a loop over all pairs finds, and no embedding beats the rank bounds."""
 
+import importlib.util
 import itertools
 import json
 
@@ -145,10 +146,31 @@ def test_the_nearest_are_among_the_first_candidates(comm, kind):
     nearest = np.argsort(before, axis=1, kind="stable")[:, :4]
     limits = np.take_along_axis(after, nearest, axis=1)
     counts = (after <= limits.max(axis=1)[:, None]).sum(axis=1)
-    np.testing.assert_array_equal(found.row_worst[:, 0], data.layout.local(counts))
+    (low, high), own = found.row_worst.T, data.layout.local(counts)
+    assert ((low <= own) & (own <= high)).all()
+    assert ((low == high) | (kind == "duplicates")).all()
     row = counts.argmax()
     assert (found.delta, found.pair) == (counts.max(), (row, nearest[row, limits[row].argmax()]))
     assert {s: n for s, n, _ in found.quantiles}[0.9] == np.sort(counts)[189]
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("seed", range(8))
+def test_bounds_hold_where_rounding_hides_which_rows_are_as_near(comm, seed):
+    points = np.random.default_rng(seed).integers(0, 30, (40, 3)) / 10
+    exact = [(rows * 2.0**60).astype(int).astype(object) for rows in (points, points * 0.1)]
+    before, after = (((r[:, None] - r) ** 2).sum(axis=2) for r in exact)
+    before[range(40), range(40)] = after[range(40), range(40)] = 2**150
+    nearest = np.argsort(before, axis=1, kind="stable")[:, :5]
+    limits = np.take_along_axis(after, nearest, axis=1).max(axis=1)
+    counts, data = (after <= limits[:, None]).sum(axis=1), Dataset.from_array(points, comm=comm)
+    for arithmetic in ("float64", "float32")[: 1 + (importlib.util.find_spec("jax") is not None)]:
+        options = {"quantity": "neighbors", "n_neighbors": 5, "arithmetic": arithmetic}
+        found = certify(data, data.values * 0.1, **options)
+        low, high = found.row_worst.T
+        assert (low <= data.layout.local(counts)).all()
+        assert (data.layout.local(counts) <= high).all()
+        assert found.delta_lower <= counts.max() <= found.delta <= 40
 
 
 def test_the_command_certifies_compressed_rows(tmp_path, capsys, monkeypatch):
