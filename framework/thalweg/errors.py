@@ -7,10 +7,11 @@ escapes is a defect, shown with its traceback and the number of its rank.
 import difflib
 import re
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "CapabilityError", "CheckpointError", "InputError", "NumericalError", "PluginError",
-    "StorageError", "ThalwegError", "suggestion",
+    "StorageError", "ThalwegError", "refuse_masked", "suggestion",
 ]  # fmt: skip
 
 
@@ -50,6 +51,14 @@ class RankError(ThalwegError):
     """Another rank failed; its number and its error are in the text."""
 
     exit_code = 1
+
+
+def refuse_masked(values: Any, what: str) -> None:
+    """Refuse masked entries, below which most functions of NumPy read; ``what`` is a plural."""
+    import numpy as np
+
+    if np.ma.is_masked(values):
+        raise InputError(f"{what} have masked entries; fill these in or leave such rows out")
 
 
 def reason(error: BaseException) -> str:

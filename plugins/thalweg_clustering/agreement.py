@@ -8,7 +8,7 @@ import numpy as np
 import scipy.optimize
 from sklearn.metrics import normalized_mutual_info_score
 
-from thalweg.errors import InputError
+from thalweg.errors import InputError, refuse_masked
 from thalweg.parallel import MPI, sum_over_ranks
 
 
@@ -62,12 +62,14 @@ def compare_labelings(
         Labelings of different lengths, or no true one of two clusters.
     """
     views, others = (
-        [np.asarray(labels) for labels in (part.T if isinstance(part, np.ndarray) else part)]
+        [np.asanyarray(labels) for labels in (part.T if isinstance(part, np.ndarray) else part)]
         for part in (true, found)
     )
     shapes = {labels.shape for labels in [*views, *others]}
     if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
         raise InputError("labelings have one label per row each, of the same rows")
+    for labels in [*views, *others]:
+        refuse_masked(labels, "the labels")
     try:
         missing = any((y != y).any() for y in [*views, *others])
         views, others = (
@@ -77,7 +79,7 @@ def compare_labelings(
     except TypeError:  # None does not compare
         missing = True
     if missing:
-        raise InputError("a labeling has NaN or None; give each row a label, or -1 to be left out")
+        raise InputError("a labeling has NaN or None; give each row a label")
     if not views:
         raise InputError("there is no true labeling of two clusters or more")
     measured = [[normalized_mutual_info_score(a, b) for b in others] for a in views]

@@ -23,6 +23,9 @@ from thalweg_clustering.prepared_data import Preparation, evenly_spread
 from thalweg_clustering.valleys import SEPARATED, chance_without_valley
 from thalweg_clustering.view_search import VIEW_ROWS
 
+#: Options that tell what the first labeling of a task other than an alternative is to reproduce.
+SUPERVISION = ("other_labels", "links", "pairs", "label_weight")
+
 
 @dataclass(frozen=True)
 class Alternative:
@@ -125,9 +128,10 @@ def find_alternatives(
     dataset
         The rows; its labels do not count.
     labelings
-        Labelings given, each of this rank's or of all rows; none begins with the
-        unsupervised task.  After the first labeling of a task that reproduces them, or of the
-        unsupervised one, come alternatives to those found.
+        Labelings given, each of this rank's or of all rows; none, with no other supervision,
+        begins with the unsupervised task.  After the first labeling of a task that reproduces
+        them, or of the unsupervised one, come alternatives to those found, without the files and
+        links given.
     n_alternatives, solver, max_overlap, n_init
         As of :class:`~thalweg_clustering.KDAC`.
     starts
@@ -139,7 +143,9 @@ def find_alternatives(
     """
     comm, seed = dataset.comm, options.get("seed", 0)
     known, task = list(labelings), options.pop("task", "alternative")
-    task = task if known else "unsupervised"
+    told = ("other_labels", *(("links", "pairs") if task == "semi-supervised" else ()))
+    if not known and all(options.get(name) is None for name in told):
+        task = "unsupervised"
     alternatives, viewed = list[Alternative](), False
     while len(alternatives) < n_alternatives:
         start = starts[len(alternatives)] if len(alternatives) < len(starts) else None
@@ -160,9 +166,9 @@ def find_alternatives(
             return Alternatives(tuple(alternatives), alternative, objection)
         alternatives.append(alternative)
         viewed = objective.view is not None
-        # The first one of another task has what its labels told.
-        known = [*(known if task == "alternative" else ()), alternative.labels]
-        task = "alternative"
+        if task != "alternative":  # the first one of another task has what it was told
+            known, options = [], {k: v for k, v in options.items() if k not in SUPERVISION}
+        known, task = [*known, alternative.labels], "alternative"
     return Alternatives(
         tuple(alternatives), None, f"as many as n_alternatives allows: {n_alternatives}"
     )

@@ -13,7 +13,7 @@ import numpy as np
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, max_over_ranks, on_root
+from thalweg.parallel import MPI, Layout, max_over_ranks, on_root, refuse_differing
 from thalweg.plugins import with_options
 from thalweg_clustering.exact_sums import SAMPLE_ROWS, StreamedKernel
 from thalweg_clustering.feature_sums import NystromKernel
@@ -106,6 +106,9 @@ def build_kdac(
     InputError
         An option out of its range, labels that do not fit, or rows that all coincide.
     """
+    count = getattr(labelings, "__len__", int)()
+    given = options, count, pairs, function is None, start is None, true_labels is None
+    refuse_differing(comm, "the labelings or options of KDAC", *given)
     chosen, layout = KDACOptions(**options), dataset.layout
     settings, preparation = _settings(dataset, chosen, labelings, pairs, function)
     view = None if start is not None else _view(settings, preparation, chosen)
@@ -117,7 +120,7 @@ def build_kdac(
     if chosen.truth is not None:
         true_labels = _read_labels(dataset, chosen.truth)
     if true_labels is not None:
-        true_labels = given_labels(layout, true_labels, "the true labels (option 'truth')")
+        true_labels = given_labels(layout, true_labels, "the true clustering (option 'truth')")
     sigma, q = _width_and_dimension(settings, chosen)
     kernel, single, notes = _kernel(settings, chosen, sigma, q, options.get("sigma") is not None)
     first: str | np.ndarray = chosen.init
@@ -304,7 +307,7 @@ def _labelings(
         own = dataset.partial_labels() if partly else dataset.labels
         labelings = [own] if own is not None else []
     read = [_read_labels(dataset, file, partly) for file in files or ()]
-    what = {"alternative": "the clustering given ([data] labels)"}.get(task, "the labels")
+    what = "the clustering " + ("to reproduce", "given ([data] labels)")[task == "alternative"]
     known = [given_labels(layout, labels, what, partly) for labels in [*labelings, *read]]
     if task == "alternative" and not known:
         raise InputError(f"{what} is needed: give the labels of an existing clustering")

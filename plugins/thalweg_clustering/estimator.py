@@ -20,7 +20,7 @@ from thalweg_clustering.alternatives import Alternative, find_alternatives
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kernels import KernelFunction
 from thalweg_clustering.prediction import KEPT_ROWS, Predictor
-from thalweg_clustering.prepared_data import evenly_spread, given_labels
+from thalweg_clustering.prepared_data import centered_points, evenly_spread, given_labels
 from thalweg_clustering.view_search import VIEW_ROWS, find_view
 
 #: Checks of scikit-learn that do not apply to a method that needs a clustering given.
@@ -228,7 +228,8 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         if isinstance(self.kernel, KernelFunction):
             options["function"] = self.kernel
         if isinstance(self.n_clusters, str):
-            sample = evenly_spread(dataset.layout, dataset.values, VIEW_ROWS)[1].astype(float)
+            points = centered_points(dataset.layout, dataset.values)[0]
+            sample = evenly_spread(dataset.layout, points, VIEW_ROWS)[1]
             avoided = labelings if self.task == "alternative" else []
             known = [evenly_spread(dataset.layout, part, VIEW_ROWS)[1] for part in avoided]
             view = on_root(dataset.comm, lambda: find_view(sample, known, None, options["seed"]))

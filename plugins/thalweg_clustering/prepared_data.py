@@ -5,13 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.data import check_magnitude
-from thalweg.errors import InputError
+from thalweg.errors import InputError, refuse_masked
 from thalweg.parallel import (
     MPI,
     Layout,
     any_over_ranks,
     max_over_ranks,
     nth_over_ranks,
+    raise_on_all_ranks,
     refuse_differing,
     rows_at,
     sum_over_ranks,
@@ -112,16 +113,17 @@ def given_labels(
     known.  None given, another number than rows, or a single cluster are refused, and
     labels of all that are not the same on all ranks.
     """
-    if labels is None:
-        raise InputError(f"{what} is needed: give the labels of an existing clustering")
-    labels = np.asarray(labels)
-    count = labels.shape[0] if labels.ndim == 1 else -1
-    wrong = count not in (layout.local_rows, layout.rows)
-    if any_over_ranks(layout.comm, wrong):
-        raise InputError(
-            f"{what} has {labels.shape[0] if labels.ndim else 0} labels for {layout.rows} rows; "
-            "give one label per row"
-        )
+    with raise_on_all_ranks(layout.comm):
+        if labels is None:
+            raise InputError(f"{what} is needed: give the labels of an existing clustering")
+        refuse_masked(labels, f"the labels of {what}")
+        labels = np.asarray(labels)
+        count = labels.shape[0] if labels.ndim == 1 else -1
+        if count not in (layout.local_rows, layout.rows):
+            raise InputError(
+                f"{what} has labels of shape {labels.shape} for {layout.rows} rows; give one label "
+                "per row"
+            )
     if any_over_ranks(layout.comm, count != layout.local_rows):  # those of all rows are given
         plain = labels.astype(str) if labels.dtype == object else labels
         refuse_differing(layout.comm, f"the labels of {what}", plain)
@@ -141,7 +143,7 @@ def given_labels(
         names = names[names != ("" if names.dtype.kind in "US" else -1)]
     if len(names) < 2:
         raise InputError(
-            f"{what} has a single cluster; an alternative needs at least two to differ from"
+            f"{what} has {'a single' if len(names) else 'no'} cluster; give labels of at least two"
         )
     places = np.minimum(np.searchsorted(names, labels), len(names) - 1)
     return np.where(names[places] == labels, places, UNKNOWN).astype(np.int64)

@@ -9,7 +9,7 @@ import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, Ring
+from thalweg.parallel import MPI, Layout, Ring, raise_on_all_ranks
 from thalweg_embedding.affinities.affinities_from_data import one_way, perplexities_for
 from thalweg_embedding.affinities.distances import (
     ALIASES,
@@ -129,16 +129,19 @@ class PlacedMap:
         nearest in the map, and a perplexity of a third of these.
         """
         k = min(AVERAGED, len(self.places))
-        near, squared = nearest_among(
-            dataset_of(self.places, None), dataset_of(places, None), k, False
-        )
-        weights = entropic_rows(squared, max(1.01, k / 3.0)) if k > 1 else np.ones(near.shape)
-        weights[squared[:, 0] == 0.0] = np.eye(1, k)[0]
         known = dataset_of(self.points, self.layout)
+        with raise_on_all_ranks(known.comm):
+            fitted, asked = (dataset_of(rows, None) for rows in (self.places, places))
+            near, squared = nearest_among(fitted, asked, k, False)
+            entropic = k > 1 and len(places) > 0
+            weights = (
+                entropic_rows(squared, max(1.01, k / 3.0)) if entropic else np.ones(near.shape)
+            )
+            weights[(squared[:, :1] == 0.0).any(axis=1)] = np.eye(1, near.shape[1])[0]
         points = np.zeros((len(places), known.layout.columns))
         for block in Ring(known.layout).blocks(known.values):
             here = (near >= block.start) & (near < block.stop)
-            for column in range(k):
+            for column in range(near.shape[1]):
                 rows = np.flatnonzero(here[:, column])
                 theirs = block.arrays[0][near[rows, column] - block.start]
                 points[rows] += weights[rows, column][:, None] * theirs

@@ -12,12 +12,11 @@ from scipy.spatial.distance import pdist
 
 from thalweg.data import Dataset, check_magnitude, comm_of
 from thalweg.engines.neighbors import nearest_neighbors
-from thalweg.errors import InputError
+from thalweg.errors import InputError, refuse_masked
 from thalweg.parallel import (
     MPI,
     Layout,
     collective_call,
-    max_over_ranks,
     on_root,
     raise_on_all_ranks,
     refuse_differing,
@@ -220,13 +219,16 @@ def are_kept(before: np.ndarray, after: np.ndarray, rows: int) -> np.ndarray:
 
 def checked_map(layout: Layout, places: np.ndarray) -> np.ndarray:
     """This rank's rows of a map, refused where they do not fit the points.  Collective."""
-    places = np.asarray(places, dtype=float)
-    fits = places.ndim == 2 and len(places) == layout.local_rows and np.isfinite(places).all()
-    if max_over_ranks(layout.comm, float(not fits)) or layout.rows < 3:
-        raise InputError(
-            f"a map must have one row of finite numbers for each of the {layout.rows} points, of "
-            f"which there are at least 3; this one has shape {places.shape}"
-        )
+    with raise_on_all_ranks(layout.comm):
+        refuse_masked(places, "the places")
+        places = np.asarray(places, dtype=float)
+        fits = places.ndim == 2 and len(places) == layout.local_rows and np.isfinite(places).all()
+        if not fits or layout.rows < 3:
+            raise InputError(
+                f"a map must have one row of finite numbers for each of the {layout.rows} points, "
+                f"of which there are at least 3; this one has shape {places.shape}"
+            )
+    refuse_differing(layout.comm, "the dimensions of the map", places.shape[1])
     check_magnitude(places, layout, "the map")
     return places
 

@@ -163,6 +163,8 @@ def certify(
     InputError
         Rows or components that do not fit, or are not finite; an unknown quantity.
     """
+    comm = getattr(original, "comm", MPI.COMM_SELF)
+    refuse_differing(comm, "arguments of certify", quantity, relative, n_neighbors, arithmetic)
     if quantity not in QUANTITIES:
         raise InputError(f"no quantity is named {quantity!r}; give one of {', '.join(QUANTITIES)}")
     n_neighbors = Option("n_neighbors", int, 10, "rows", minimum=1).check(n_neighbors, "certify")
@@ -172,13 +174,13 @@ def certify(
         return _certified_map(original, compressed, progress)
     data = original if isinstance(original, Dataset) else Dataset.from_array(original)
     layout, points = data.layout, data.values
-    refuse_differing(data.comm, "arguments of certify", quantity, relative, n_neighbors, arithmetic)
     if layout.rows < 2:
         raise InputError("there are fewer than two rows, and so no pair")
     with raise_on_all_ranks(layout.comm):
         if decoder is not None:
             blocks = range(0, max(1, len(compressed)), DECODED)
-            compressed = np.concatenate([decoder(compressed[k : k + DECODED]) for k in blocks])
+            parts = (decoder(compressed[k : k + DECODED]) for k in blocks)
+            compressed = np.concatenate([np.atleast_1d(part) for part in parts])
         if hasattr(compressed, "toarray"):
             raise InputError("the compressed rows are a sparse matrix; give their toarray()")
         products = products_in(arithmetic)

@@ -13,7 +13,7 @@ import thalweg
 from thalweg.data import Dataset, comm_of, validate_data
 from thalweg.driver import STOP_OPTIONS
 from thalweg.engines.secants import SecantSet
-from thalweg.errors import InputError
+from thalweg.errors import InputError, refuse_masked
 from thalweg.parallel import (
     MPI,
     Layout,
@@ -201,6 +201,7 @@ class LinearIsometry(  # type: ignore[misc]
         if self.secants == "within-class" and pairs is None and not isinstance(X, Dataset):
             if y is None:
                 raise InputError("secants within a class need classes; give y")
+            refuse_masked(y, "the classes in y")
             values, classes = np.unique(np.asarray(y), return_inverse=True)
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 raise InputError("a class in y is not finite; leave out rows without one")
@@ -294,6 +295,7 @@ class LinearIsometry(  # type: ignore[misc]
             Another number of columns than ``n_components_``.
         """
         check_is_fitted(self)
+        refuse_masked(X, "the images")
         X = check_array(X, dtype=np.float64)
         if X.shape[1] != self.n_components_:
             raise InputError(f"the images must have {self.n_components_} columns, not {X.shape[1]}")

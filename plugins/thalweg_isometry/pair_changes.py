@@ -40,7 +40,7 @@ class Table:
 
     def __init__(self, layout: Layout, rows: Any, quantity: str, products: Products) -> None:
         with raise_on_all_ranks(layout.comm):
-            self.rows = _checked(np.asarray(rows), layout.local_rows)
+            self.rows = _checked(np.asanyarray(rows), layout.local_rows)
         refuse_differing(layout.comm, "the numbers of columns", self.rows.shape[1])
         types = layout.comm.allgather(self.rows.dtype.char)
         self.rows = self.rows.astype(np.result_type(*types), copy=False)

@@ -15,7 +15,7 @@ from thalweg import Dataset
 from thalweg.errors import InputError, ThalwegError
 from thalweg.parallel import MPI, raise_on_all_ranks
 from thalweg.parallel.reductions import same_on_all_ranks
-from thalweg_clustering import KDAC, compare_labelings
+from thalweg_clustering import KDAC, build_kdac, compare_labelings
 from thalweg_embedding import TSNE, LaplacianEigenmaps, PaCMAP
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_isometry import SecantPCA, certify
@@ -161,7 +161,18 @@ def test_arguments_that_differ_between_ranks_are_an_error_on_all(comm):
     model = TSNE(max_iter=3, random_state=0).fit(data)
     isometry = SecantPCA(n_components=3).fit(data)
     points, labels = np.zeros((80, 2)), np.arange(80) // 2 % 2
+    bad, own, places = np.full((80, 2), np.nan if comm.rank else 1.0), data.values, model.embedding_
     for call in (
+        lambda: SparseDataset.of(bad, comm),
+        lambda: Dataset(own[:, : 4 - comm.rank], data.layout),
+        lambda: Dataset(own + 1j * comm.rank, data.layout),
+        lambda: Dataset(own, data.layout, None if comm.rank else data.labels),
+        lambda: build_kdac(data, comm, labelings=[labels] * (1 + comm.rank), sigma=2.0),
+        lambda: build_kdac(data, comm, labelings=[labels], sigma=2.0 + comm.rank),
+        lambda: KDAC("auto").fit(rows(comm, bad=comm.rank == 1)),
+        lambda: maps.map_quality(data, places[:, : 2 - comm.rank % 2]),
+        lambda: model.inverse_transform(places * (1e200 if comm.rank else 1.0)),
+        lambda: certify(data, own, quantity="x" if comm.rank else "distance"),
         lambda: model.stability(2 + comm.rank),
         lambda: model.stability(2, neighbors=5 + comm.rank),
         lambda: isometry.bound_for_new_points(data, 0.9 - 0.1 * comm.rank),
@@ -178,8 +189,27 @@ def test_masked_entries_are_refused(kind):
     points = np.random.default_rng(0).normal(size=(40, 3))
     with pytest.raises(InputError, match="masked"):
         kind().fit(np.ma.masked_greater(points, 2.0), np.arange(40) % 2)
-    with pytest.raises(InputError, match="masked"):
-        Dataset.from_array(points, np.ma.masked_equal(np.arange(40) % 3, 2))
+
+
+def test_masked_entries_of_labels_and_places_are_refused():
+    points, labels = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 3
+    hidden, places = np.ma.masked_equal(labels, 2), np.ma.masked_greater(points[:, :2], 1.0)
+    linear = SecantPCA(n_components=2).fit(points)
+    for call in (
+        lambda: Dataset.from_array(points, hidden),
+        lambda: KDAC(2, 1).fit(points, hidden),
+        lambda: compare_labelings([labels], [hidden]),
+        lambda: TSNE(target_weight=0.5).fit(points, hidden),
+        lambda: TSNE(init=places).fit(points),
+        lambda: TSNE(max_iter=2, init=points[:, :2]).fit(points).inverse_transform(places),
+        lambda: maps.map_quality(points, places),
+        lambda: certify(points, places),
+        lambda: SecantPCA(n_components=2, secants="within-class").fit(points, hidden),
+        lambda: linear.fit(points, pairs=np.ma.masked_equal([[0, 1], [2, 3]], 3)),
+        lambda: SecantPCA(n_components=2).fit(points).inverse_transform(places),
+    ):
+        with pytest.raises(InputError, match="have masked entries"):
+            call()
 
 
 def test_what_does_not_fit_is_told_in_a_sentence():
@@ -187,6 +217,9 @@ def test_what_does_not_fit_is_told_in_a_sentence():
     missing = np.where(codes == 2, np.nan, codes)
     with pytest.raises(InputError, match="of one process"):
         TSNE().partial_fit(Dataset.from_array(points))
+    for decoder in (lambda codes: codes[:3], lambda codes: codes[0], lambda codes: None):
+        with pytest.raises(InputError, match=r"3 compressed rows for 40|a table of rows"):
+            certify(points, points, decoder=decoder)
     with pytest.raises(InputError, match="sparse matrix; give"):
         certify(points, scipy.sparse.csr_matrix(points))
     with pytest.raises(InputError, match="has nan"):

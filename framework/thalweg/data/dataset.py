@@ -7,14 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from thalweg.data.labels import encode_labels, mark_unknown
-from thalweg.data.scaling import (
-    entry_error,
-    first_unusable,
-    largest_value,
-    refuse_magnitude,
-    refuse_rounded,
-)
-from thalweg.errors import InputError
+from thalweg.data.scaling import check_magnitude, entry_error, first_unusable, refuse_rounded
+from thalweg.errors import InputError, refuse_masked
 from thalweg.parallel import MPI, Identified, Layout, raise_on_all_ranks, refuse_differing
 from thalweg.parallel.identity import DATA
 
@@ -22,6 +16,8 @@ from thalweg.parallel.identity import DATA
 @dataclass(frozen=True)
 class Dataset(Identified):
     """Rows of numbers, distributed, with optional labels.
+
+    To make one is collective: rows or labels of any rank that do not fit are refused on all.
 
     Attributes
     ----------
@@ -55,6 +51,20 @@ class Dataset(Identified):
     notes: tuple[str, ...] = ()
     digest: str = ""
     chosen: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        rows, labels = getattr(self, "sparse", self.values), self.labels
+        with raise_on_all_ranks(self.comm):
+            refuse_masked(rows, "the data")
+            fits = rows.shape == self.layout.shape and rows.dtype.kind in "buif"
+            if labels is not None:
+                fits &= labels.shape == rows.shape[:1] and labels.dtype.kind in "iu"
+            if not fits:
+                raise InputError(
+                    f"a rank's rows must be real numbers of shape {self.layout.shape}, and their "
+                    "labels, if any, as many integers from 0"
+                )
+        refuse_differing(self.comm, "the type of rows, or labels", rows.dtype, labels is None)
 
     @cached_property
     def digests(self) -> dict[str, str]:
@@ -114,7 +124,6 @@ class Dataset(Identified):
         names = None
         with raise_on_all_ranks(comm):
             values = _as_table(array)
-            refuse_magnitude(largest_value(values), values.dtype, values.shape)
             if labels is not None:
                 if np.shape(labels)[:1] != values.shape[:1]:
                     raise InputError(
@@ -124,6 +133,7 @@ class Dataset(Identified):
                 labels, names = encode_labels(labels, "the labels")
         refuse_differing(comm, "the shapes of the array", values.shape)
         layout = Layout(comm, values.shape[0], values.shape[1])
+        check_magnitude(values, layout)
         if labels is not None:
             labels = labels[layout.start : layout.stop].copy()
         return cls(np.ascontiguousarray(layout.local(values)), layout, labels, name, names)

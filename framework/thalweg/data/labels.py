@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from thalweg.errors import InputError
+from thalweg.errors import InputError, refuse_masked
 
 #: From here on, floating-point numbers do not tell integers apart.
 EXACT = 2.0**53
@@ -19,8 +19,7 @@ def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ..
     ``raw`` has numbers or strings, one per row, or is a one-hot table of 0 and 1.  An
     ``InputError`` for fractions, NaN, floating-point numbers from 2^53 on, and other tables.
     """
-    if np.ma.is_masked(raw):
-        raise InputError(f"{what} have masked entries; fill these in or leave such rows out")
+    refuse_masked(raw, what)
     raw = np.asarray(raw)
     if raw.dtype.kind == "O" and all(isinstance(label, str) for label in raw.flat):
         raw = raw.astype(str)  # of a data frame

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.data.labels import EXACT
-from thalweg.errors import InputError
+from thalweg.errors import InputError, refuse_masked
 from thalweg.parallel import Layout, max_over_ranks
 
 #: What is said of an integer that is not the same in float64.
@@ -36,8 +36,7 @@ def first_unusable(values: np.ndarray) -> int:
 
 def refuse_rounded(data: Any) -> None:
     """Refuse masked arrays, and integers of any data that float64 rounds."""
-    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
-        raise InputError("the data have masked entries; fill these in or leave such rows out")
+    refuse_masked(data, "the data")
     if getattr(getattr(data, "dtype", None), "kind", "") == "f":
         return
     sparse = data.tocoo() if hasattr(data, "tocoo") else None
@@ -71,13 +70,15 @@ def largest_value(values: np.ndarray) -> float:
     return max(abs(float(values.max())), abs(float(values.min())))
 
 
-def check_magnitude(values: np.ndarray, layout: Layout, what: str = "the data") -> None:
+def check_magnitude(
+    values: np.ndarray, layout: Layout, what: str = "the data", dtype: Any = None
+) -> None:
     """Refuse values whose squared distances overflow or vanish.  Collective.
 
     Parameters
     ----------
-    values
-        This rank's rows, of any real type.
+    values, dtype
+        This rank's rows, and the type that they are to get, or None.
     layout
         Distribution of the rows over the ranks.
     what
@@ -94,15 +95,7 @@ def check_magnitude(values: np.ndarray, layout: Layout, what: str = "the data") 
     Values that are not finite are another matter, and pass.
     """
     largest = max_over_ranks(layout.comm, largest_value(values))
-    refuse_magnitude(largest, values.dtype, (layout.rows, layout.columns), what)
-
-
-def refuse_magnitude(
-    largest: float, dtype: np.dtype, shape: tuple[int, ...], what: str = "the data"
-) -> None:
-    """:func:`check_magnitude` where the largest absolute value is known already."""
-    size = magnitude(largest, dtype, shape)
-    if size:
+    if size := magnitude(largest, dtype or values.dtype, (layout.rows, layout.columns)):
         raise InputError(
             f"the values of {what} are too {size} to square; scale the data, whose largest "
             f"absolute value is {largest:g}"

@@ -16,7 +16,7 @@ from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.homotopy import HomotopySchedule
 from thalweg.driver.loop import drive
 from thalweg.driver.stopping import STOP_OPTIONS, Stop
-from thalweg.errors import InputError, PluginError, suggestion
+from thalweg.errors import InputError, PluginError, refuse_masked, suggestion
 from thalweg.interfaces import (
     Homotopy,
     ManifoldVariable,
@@ -242,8 +242,7 @@ def checked_rows(rows: Any, shape: tuple[int, int], name: str) -> np.ndarray:
         raise InputError(f"{name} must be an array of shape {shape}: {error}") from error
     if array.dtype.kind not in "biuf":
         raise InputError(f"{name} must hold real numbers, not {array.dtype}")
-    if np.ma.is_masked(array):
-        raise InputError(f"{name} has masked entries; fill them in")
+    refuse_masked(array, f"the rows of {name}")
     if array.shape not in (shape, (shape[0] * shape[1],)):
         raise InputError(f"{name} must have shape {shape}, not {array.shape}")
     finite = np.isfinite(array).reshape(shape).all(axis=1)

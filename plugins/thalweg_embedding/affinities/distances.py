@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 
 from thalweg.data import Dataset, check_magnitude
 from thalweg.engines.neighbors import nearest_neighbors
-from thalweg.errors import InputError, suggestion
+from thalweg.errors import InputError, refuse_masked, suggestion
 from thalweg.parallel import (
     MPI,
     Layout,
@@ -73,11 +73,13 @@ class SparseDataset(Dataset):
     @classmethod
     def of(cls, matrix: Any, comm: MPI.Comm = MPI.COMM_SELF) -> "SparseDataset":
         """Rows of a matrix that every rank of ``comm`` has whole."""
-        whole = scipy.sparse.csr_matrix(matrix)
-        if whole.dtype not in (np.float32, np.float64):
-            whole = whole.astype(float)
-        if not np.isfinite(whole.data).all():
-            raise InputError("the data have NaN or infinite entries; remove or replace them")
+        with raise_on_all_ranks(comm):
+            refuse_masked(matrix, "the data")
+            whole = scipy.sparse.csr_matrix(matrix)
+            if whole.dtype.kind != "c" and whole.dtype not in (np.float32, np.float64):
+                whole = whole.astype(float)
+            if not np.isfinite(whole.data).all():
+                raise InputError("the data have NaN or infinite entries; remove or replace them")
         refuse_differing(comm, "the shapes of the matrix", whole.shape)
         layout = Layout(comm, whole.shape[0], whole.shape[1])
         check_magnitude(whole.data, layout)
@@ -109,6 +111,7 @@ def nearest_by(
     if metric not in known:
         raise InputError(f"unknown metric '{metric}'{suggestion(metric, known)}")
     metric = ALIASES.get(metric, metric)
+    check_magnitude(dataset.values, dataset.layout)
     if metric == "precomputed":
         connected = isinstance(dataset, SparseDataset) and bool((dataset.sparse.data == 1.0).all())
         if isinstance(dataset, SparseDataset) and not any_over_ranks(dataset.comm, not connected):
@@ -246,7 +249,8 @@ def measured_together(
         own = np.where(has, 0.0, 1.0)[:, None]
         if isinstance(directions, SparseDataset):
             sparse = scipy.sparse.hstack([directions.sparse, scipy.sparse.csr_matrix(own)], "csr")
-            extended.append(replace(directions, sparse=sparse))
+            wider = directions.layout.with_columns(sparse.shape[1])
+            extended.append(replace(directions, sparse=sparse, layout=wider))
         else:
             values = np.hstack([directions.values, own.astype(directions.values.dtype)])
             extended.append(directions.with_values(values))

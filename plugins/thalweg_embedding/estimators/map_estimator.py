@@ -16,7 +16,7 @@ import thalweg
 from thalweg.data import Dataset, comm_of
 from thalweg.driver import STOP_OPTIONS
 from thalweg.engines.neighbors import nearest_neighbors
-from thalweg.errors import InputError
+from thalweg.errors import InputError, refuse_masked
 from thalweg.parallel import (
     MPI,
     collective_call,
@@ -267,6 +267,7 @@ class MapEstimator(MapTransformer):
         """
         placed = self._fitted_map()
         with raise_on_all_ranks(placed.layout.comm if placed.layout else MPI.COMM_SELF):
+            refuse_masked(X, "the places")
             places = np.atleast_2d(np.asarray(X, dtype=float))
             if places.ndim != 2 or places.shape[1] != self._n_features_out:
                 raise InputError(
@@ -277,8 +278,8 @@ class MapEstimator(MapTransformer):
                 raise InputError(
                     "inverse_transform averages points, and needs them as a dense array"
                 )
-            if not np.isfinite(places).all():
-                raise InputError("places must be finite")
+            if not np.abs(places).max(initial=0.0) < 1e100:  # nor NaN
+                raise InputError("places must be finite, and below 1e100")
         return placed.points_at(places)
 
     @available_if(places_new_points)
@@ -327,6 +328,7 @@ class MapEstimator(MapTransformer):
         with raise_on_all_ranks(comm_of(X)):
             dataset = self._dataset(X)
             if y is not None and self.target_weight and dataset is not X:
+                refuse_masked(y, "the labels")
                 # Strings of a data frame are objects.
                 labels = Dataset.from_array(
                     np.zeros((dataset.layout.rows, 1)), np.asarray(y).tolist()
@@ -335,6 +337,7 @@ class MapEstimator(MapTransformer):
                 dataset = replace(dataset, labels=labels.labels, label_names=names)
             start = None
             if not isinstance(self.init, str) and "start" not in fixed:
+                refuse_masked(self.init, "the places of init")
                 with suppress(TypeError, ValueError):
                     start = np.asarray(self.init, dtype=float)
                 shape = (dataset.layout.local_rows, self.n_components)

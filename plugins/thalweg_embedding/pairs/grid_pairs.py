@@ -23,8 +23,7 @@ MAX_DIMENSIONS = 3
 #: that is more: what was seen of normal, clustered, straight and collapsed maps, rounded up.
 ERROR_OF_TOTAL = 0.015
 
-#: Error added by single precision, where the tolerance allows it: of N points within a hundredth of
-#: the kernel's width it is up to 5e-9 N, since each is added to what is large already.
+#: Error added by single precision, where the tolerance allows it and points are not crowded.
 ERROR_OF_SINGLE = 8e-6
 
 #: A value reported at the end is computed with this share of the tolerance.

@@ -167,7 +167,7 @@ def test_identities_do_not_depend_on_ranks(comm):
         (lambda rows: rows + 1j, "x0 must hold real numbers, not complex128"),
         (lambda rows: rows.astype(str), "x0 must hold real numbers, not <U32"),
         (lambda rows: [[1.0, 2.0], [3.0]], "x0 must"),
-        (lambda rows: np.ma.masked_greater(rows, 3.0), "x0 has masked entries"),
+        (lambda rows: np.ma.masked_greater(rows, 3.0), "x0 have masked entries"),
         (lambda rows: np.zeros((4, 2)), "x0 must have shape"),
         (lambda rows: np.full_like(rows, np.inf), "x0 is not finite in row 0"),
     ],

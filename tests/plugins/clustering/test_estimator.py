@@ -348,6 +348,19 @@ def test_after_the_first_labeling_of_a_task_come_alternatives_to_it(task):
         assert model.novelty_ > 0.9
 
 
+def test_supervision_ends_with_the_first_labeling(tmp_path):
+    np.savetxt(tmp_path / "more.csv", np.where(np.arange(120) < 80, COLOR, -1), fmt="%d")
+    data, links = Dataset.from_array(designs()), np.array([[0, 1, 1.0], [0, 2, -1.0]])
+    told = {"task": "semi-supervised", "pairs": links, "label_weight": 2.0}
+    settings = {"sigma": 1.5, "components": 1, "other_labels": [str(tmp_path / "more.csv")]}
+    search = find_alternatives(data, [], 2, max_overlap=1.0, clusters=2, **told, **settings)
+    first, second = (each.objective for each in search.found)
+    assert (first.task, second.task) == ("semi-supervised", "alternative")
+    np.testing.assert_array_equal(second.labelings, [search.found[0].labels])
+    assert not len(second.links.weights)
+    assert not any("label_weight" in note for note in search.found[1].result.notes)
+
+
 def test_files_of_links_and_labels_are_of_the_rows_before_some_are_chosen(tmp_path):
     np.save(tmp_path / "data.npy", designs())
     np.savetxt(tmp_path / "links.csv", [[0, 1, 1.0], [7, 90, -1.0], [3, 90, 1.0]], delimiter=",")

@@ -132,6 +132,10 @@ def test_a_total_errs_by_what_is_stated(comm, function):
             pairs = GridPairs(layout, function, tolerance)
             assert abs(pairs.total(rows) / total - 1.0) < pairs.relative_error
         assert abs(pairs.refined_total(rows) / total - 1.0) < pairs.relative_error
+    crowd = Layout(comm, 5000, 2)  # at one place
+    pairs = GridPairs(crowd, function)
+    total = pairs.total(np.zeros(crowd.shape)) / (5000 * 4999 * function(0.0)[0])
+    assert abs(total - 1.0) < pairs.relative_error
 
 
 def test_a_fall_back_to_all_pairs_is_told_once_with_its_time(comm):

@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from thalweg.errors import InputError
+from thalweg.errors import InputError, refuse_masked
 from thalweg.parallel import Layout, raise_on_all_ranks, refuse_differing
 
 
@@ -73,6 +73,8 @@ def checked_pairs(
     pairs: np.ndarray, weights: np.ndarray | None, layout: Layout
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Integers from 0 to n - 1, shape ``(m, 2)``, and weights in (0, 1], or an ``InputError``."""
+    refuse_masked(pairs, "the pairs")
+    refuse_masked(weights, "the weights of pairs")
     pairs = np.asarray(pairs)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise InputError(

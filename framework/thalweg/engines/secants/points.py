@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 
-from thalweg.errors import InputError
+from thalweg.errors import InputError, refuse_masked
 from thalweg.parallel import Layout, max_over_ranks, raise_on_all_ranks
 
 #: Largest entry of a map, so that squares of images are finite.
@@ -36,27 +36,28 @@ def rescaled_points(points: np.ndarray, layout: Layout) -> np.ndarray:
     return scaled
 
 
-def exact_points(points: np.ndarray) -> np.ndarray:
+def exact_points(points: np.ndarray, what: str = "points") -> np.ndarray:
     """The points without loss, contiguous: as they are if uint8, else float32 if they fit."""
+    refuse_masked(points, f"the {what}")
     if points.ndim != 2:
-        raise InputError(f"the points must be a table of rows, not of {points.ndim} dimensions")
+        raise InputError(f"the {what} must be a table of rows, not of {points.ndim} dimensions")
     if points.dtype == np.uint8:
         return np.ascontiguousarray(points)  # images: a quarter of the memory and messages
     if points.dtype.kind in "iub" and points.dtype.itemsize <= 2:
         points = points.astype(np.float32)  # integers up to 2^24 are exact
     elif points.dtype.kind not in "fiub":
-        raise InputError(f"the points hold {points.dtype}, not real numbers")
+        raise InputError(f"the {what} hold {points.dtype}, not real numbers")
     elif points.dtype not in (np.float32, np.float64):
         original, points = points, points.astype(np.float32 if points.itemsize == 2 else np.float64)
         with np.errstate(invalid="ignore"):
             exact = points.astype(original.dtype) == original
         if not (exact | ~np.isfinite(points)).all():
             raise InputError(
-                f"the points hold {original.dtype} that float64 cannot hold without loss; "
+                f"the {what} hold {original.dtype} that float64 cannot hold without loss; "
                 "round them"
             )
     if not np.isfinite(points).all():
-        raise InputError("the points hold a number that is not finite; remove NaN and infinity")
+        raise InputError(f"the {what} hold a number that is not finite; remove NaN and infinity")
     return np.ascontiguousarray(points)
 
 
@@ -67,18 +68,14 @@ def checked_components(components: np.ndarray, dimension: int) -> np.ndarray:
     ------
     InputError
     """
-    components = np.asarray(components)
+    components = np.asanyarray(components)
     if components.ndim != 2 or components.shape[1] != dimension:
         shape = " x ".join(str(s) for s in components.shape)
         raise InputError(
             f"the components are {shape}, but the points have {dimension} columns; "
             f"give a matrix of shape rank x {dimension}"
         )
-    if components.dtype.kind not in "fiub":
-        raise InputError(f"the components hold {components.dtype}, not real numbers")
-    components = np.ascontiguousarray(components, dtype=float)
-    if not np.isfinite(components).all():
-        raise InputError("the components hold a number that is not finite; remove NaN and infinity")
+    components = exact_points(components, "components").astype(float)
     largest = float(np.abs(components).max(initial=0.0))
     if largest > LARGEST_COMPONENT:
         raise InputError(f"the components hold {largest:.3g}; scale them, to 1e100 at most")

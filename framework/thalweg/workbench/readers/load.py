@@ -9,10 +9,10 @@ import numpy as np
 
 from thalweg.data.dataset import Dataset
 from thalweg.data.labels import encode_labels
-from thalweg.data.scaling import largest_value, refuse_magnitude
+from thalweg.data.scaling import check_magnitude
 from thalweg.errors import InputError
 from thalweg.numerics.principal import check_components, principal_components
-from thalweg.parallel import MPI, Layout, max_over_ranks, on_root, rows_at
+from thalweg.parallel import MPI, Layout, on_root, rows_at
 from thalweg.plugins import DataSpec, FormatSpec, Option, resolve_options
 from thalweg.workbench.readers.formats import format_of, format_options, raw_labels
 from thalweg.workbench.readers.named_sets import find_data_set
@@ -299,8 +299,10 @@ def _take_rows(
         labels, names = _keep_labels(labels, names, numbers)
         labels = layout.local(labels).copy()
     mask = _mask(before.rows, rows, chosen)
-    dataset = replace(dataset, values=values, layout=layout, chosen=mask)
-    return replace(dataset, labels=labels, label_names=names), chosen
+    taken = replace(
+        dataset, values=values, layout=layout, labels=labels, label_names=names, chosen=mask
+    )
+    return taken, chosen
 
 
 # -- both ------------------------------------------------------------------------------------
@@ -341,8 +343,7 @@ def _prepared(dataset: Dataset, options: Mapping[str, Any], chosen: np.ndarray |
     elif scale == "standard":
         notes += scale_standard(values, layout)
     sizes = dataset.values if scale == "none" and stored.kind == "f" else values
-    largest = max_over_ranks(layout.comm, largest_value(sizes))
-    refuse_magnitude(largest, wanted, (layout.rows, layout.columns), f"'{dataset.name}'")
+    check_magnitude(sizes, layout, f"'{dataset.name}'", wanted)
     values = values.astype(wanted, copy=False)
     if options["components"] is None:
         return replace(dataset, values=values, notes=notes)

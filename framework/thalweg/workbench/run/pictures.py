@@ -30,13 +30,14 @@ from thalweg.workbench.run.directory import RunDirectory, kept_maps
 
 def own_picture(path: Path, mark: str = ORIGIN) -> Path:
     """``path``, where a file may be written: nothing is there, or one with thalweg's mark."""
-    if path.exists():
-        with path.open("rb") as stream:
-            if mark.encode() not in stream.read(4096):
-                raise InputError(
-                    f"'{path}' was not drawn by thalweg, and would be overwritten; rename it"
-                )
+    if path.exists() and not _is_own(path, mark):
+        raise InputError(f"'{path}' was not drawn by thalweg, and would be overwritten; rename it")
     return path
+
+
+def _is_own(path: Path, mark: str = ORIGIN) -> bool:
+    with path.open("rb") as stream:
+        return mark.encode() in stream.read(4096)
 
 
 def draw_run(
@@ -132,8 +133,14 @@ def _plot(folder: Path, page: bool, measures: bool) -> list[Path]:
         traces = {method: _trace(one) for method, one in folders.items()}
         drawn = [own_picture(folder / "convergence.png")]
         draw_convergence(drawn[0], traces)
+        refused = []
         for one in folders.values():
-            drawn += plot(one, page, measures)
+            try:
+                drawn += plot(one, page, measures)
+            except InputError as error:
+                refused.append(error)
+        if refused:
+            raise refused[0]
         return drawn
     _trace(folder)  # refused is a folder without a finished run
     configuration = read_configuration(folder / "config.toml")
@@ -152,8 +159,9 @@ def _plot(folder: Path, page: bool, measures: bool) -> list[Path]:
                     "or run it again"
                 )
     labels = None if dataset is None else dataset.labels
-    drawn, old = draw_run(folder, configuration, dataset, labels, page, objective), "embedding.png"
-    if (folder / old).exists() and own_picture(folder / old) not in drawn:
+    drawn = draw_run(folder, configuration, dataset, labels, page, objective)
+    old = folder / "embedding.png"
+    if old not in drawn and old.exists() and _is_own(old):
         text = "is no finite map of all rows of the data; the picture is left as it was"
         raise InputError(f"'{folder / 'solution.npy'}' {text}")
     return drawn

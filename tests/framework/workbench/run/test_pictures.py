@@ -57,6 +57,21 @@ def test_a_run_is_not_drawn_with_other_data_than_its_own(tmp_path, command, scal
                 pictures.plot(out)
 
 
+def test_a_run_without_a_map_stands_in_no_others_way(tmp_path):
+    methods = [{"label": name, "solver": "lbfgs"} for name in ("first", "second")]
+    out, *runs = tmp_path, *(tmp_path / name for name in ("first", "second"))
+    compare({**CONFIG, "method": methods}, out, comm=MPI.COMM_SELF)
+    np.save(runs[0] / "solution.npy", np.full((40, 2), np.nan))
+    (runs[1] / "embedding.png").unlink()
+    with pytest.raises(InputError, match=r"first/solution\.npy' is no finite map"):
+        pictures.plot(out)
+    assert (runs[1] / "embedding.png").exists()
+    mine = runs[0] / "embedding.png"
+    mine.write_bytes(b"mine")
+    assert pictures.plot(runs[0]) == [runs[0] / "convergence.png"]
+    assert mine.read_bytes() == b"mine"
+
+
 def test_what_an_objective_tells_of_rows_is_a_table_and_colors_of_the_page(tmp_path):
     _, config = stored(tmp_path)
     thalweg.run({**config, "objective": {"name": "t-sne"}}, tmp_path / "out", comm=MPI.COMM_SELF)
