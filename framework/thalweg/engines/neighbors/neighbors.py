@@ -118,8 +118,7 @@ def _checked(layout: Layout, values: np.ndarray, k: int) -> np.ndarray:
             f"number of at least 1; there are {layout.rows} rows"
         )
     # In single precision they take half the memory; differences are those of double precision.
-    precision = np.float32 if values.dtype == np.float32 else np.float64
-    exact = np.ascontiguousarray(values, dtype=precision)
+    exact = np.ascontiguousarray(values, np.float32 if values.dtype == np.float32 else np.float64)
     with raise_on_all_ranks(layout.comm):
         wrong = np.flatnonzero(~np.isfinite(exact).all(axis=1))
         if len(wrong):
