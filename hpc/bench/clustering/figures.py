@@ -7,13 +7,13 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from hpc.bench.pictures import save_picture
 
 import thalweg
 from thalweg import Dataset
 from thalweg_clustering import ISM, build_kdac
 from thalweg_clustering.rounds import subspace_distance
 
-from .pictures import save
 from .sets import Problem
 from .table import AS_PUBLISHED, METHODS
 
@@ -133,7 +133,7 @@ def course_section(rows: list[dict[str, Any]], stem: Path) -> list[str]:
         "from 0 to 1, after each step. U and D are renewed after each round, which moves the "
         "objective and raises the gradient again.",
         "",
-        save(figure, stem, "course"),
+        save_picture(figure, stem, "course"),
         "",
     ]
 
@@ -153,7 +153,7 @@ def dependence_section(rows: list[dict[str, Any]], stem: Path) -> list[str]:
         f"Generated pairs of {POINTS} points; HSIC from 0 to 1 by Gaussian kernels of the median "
         "distance. By chance: what one of 20 shuffles of the second variable exceeds.",
         "",
-        save(figure, stem, "dependence"),
+        save_picture(figure, stem, "dependence"),
         "",
         "| pair | correlation | HSIC | HSIC by chance |",
         "|---|---|---|---|",

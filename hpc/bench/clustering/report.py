@@ -8,11 +8,11 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from hpc.bench.pictures import save_picture
 
 from .designs import designs_section
 from .figures import course_section, dependence_section
 from .grid import tuning_section
-from .pictures import save
 from .sets import Problem
 
 
@@ -294,7 +294,7 @@ def _views(table: list[dict[str, Any]], problems: list[Problem], stem: Path) -> 
         left.set_title(f"{problem.name.split(',')[0].split(' (')[0]}: given", fontsize=9)
         right.set_title(f"alternative{_variant(problem.name)}", fontsize=9)
     figure.tight_layout()
-    return save(figure, stem, "views")
+    return save_picture(figure, stem, "views")
 
 
 def _variant(name: str) -> str:
@@ -319,7 +319,7 @@ def _dimension(found: dict[str, Any], stem: Path) -> list[str]:
     text = [
         "## Figure 3: time of the W-step's eigenproblem against the number of features",
         "",
-        save(figure, stem, "dimension"),
+        save_picture(figure, stem, "dimension"),
         "",
         f"Slopes in the logarithms: {_slopes(found['slopes'])} over all rows, "
         f"{_slopes(found['slopes_large'])} from 64 features on.  Published: between 1 and 2 for "

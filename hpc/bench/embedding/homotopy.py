@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from hpc.bench.embedding.data import Images
-from hpc.bench.embedding.pictures import COLORS, save
+from hpc.bench.embedding.pictures import COLORS
 from hpc.bench.embedding.strategies import (
     AUTHORS,
     PERPLEXITY,
@@ -19,6 +19,7 @@ from hpc.bench.embedding.strategies import (
     problems,
     run,
 )
+from hpc.bench.pictures import save_picture
 
 import thalweg
 from thalweg import HomotopySchedule, Stop
@@ -230,7 +231,7 @@ def homotopy_section(found: dict[str, Any], stem: Path) -> list[str]:
         "",
         format_table(rows[False], markdown=True),
         "",
-        save(figure, stem, "homotopy"),
+        save_picture(figure, stem, "homotopy"),
         "",
         *(_adaptive_section(found["adaptive"]) if found.get("adaptive") else []),
     ]

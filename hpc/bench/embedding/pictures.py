@@ -13,18 +13,11 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from hpc.bench.pictures import save_picture
 
 from thalweg.workbench.report import write_map_page
 
 COLORS = plt.get_cmap("tab10").colors  # type: ignore[attr-defined]
-
-
-def save(figure: Any, stem: Path, part: str) -> str:
-    """Write ``stem``-``part``.png and return the Markdown that shows it."""
-    file = stem.with_name(f"{stem.name}-{part}.png")
-    figure.savefig(file, dpi=110, bbox_inches="tight")
-    plt.close(figure)
-    return f"![{part}]({file.name})"
 
 
 def draw_curves(problems: dict[str, Any], stem: Path, part: str) -> str:
@@ -54,7 +47,7 @@ def draw_curves(problems: dict[str, Any], stem: Path, part: str) -> str:
     longest = max(panels[0], key=lambda axes: len(axes.lines))
     longest.legend(fontsize=7)
     figure.tight_layout()
-    return save(figure, stem, part)
+    return save_picture(figure, stem, part)
 
 
 def draw_maps(
@@ -78,7 +71,7 @@ def draw_maps(
         axes.plot([left, left + bar], [low, low], color="black", linewidth=2.0)
         axes.annotate(f"{bar:g}", (left, low), (0, 4), textcoords="offset points", fontsize=7)
     figure.tight_layout()
-    return save(figure, stem, part)
+    return save_picture(figure, stem, part)
 
 
 def draw_trajectories(programs: dict[str, list[dict[str, float]]], stem: Path, part: str) -> str:
@@ -94,7 +87,7 @@ def draw_trajectories(programs: dict[str, list[dict[str, float]]], stem: Path, p
         axes.set(xscale="log", xlabel="CPU seconds of optimization", title=measures[measure])
     panels[0, 0].legend(fontsize=7)
     figure.tight_layout()
-    return save(figure, stem, part)
+    return save_picture(figure, stem, part)
 
 
 #: Points at row 700 of a page.

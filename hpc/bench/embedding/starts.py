@@ -10,7 +10,7 @@ from unittest import mock
 import matplotlib.pyplot as plt
 import numpy as np
 from hpc.bench.embedding.data import Images
-from hpc.bench.embedding.pictures import COLORS, save
+from hpc.bench.embedding.pictures import COLORS
 from hpc.bench.embedding.strategies import (
     AUTHORS,
     SEARCHED,
@@ -20,6 +20,7 @@ from hpc.bench.embedding.strategies import (
     problems,
     run,
 )
+from hpc.bench.pictures import save_picture
 
 from thalweg.workbench.report import format_table
 
@@ -89,7 +90,7 @@ def starts_section(found: dict[str, Any], stem: Path) -> list[str]:
         axes.set_title(problem)
         axes.set_xticks(range(len(strategies)), list(strategies), rotation=60, fontsize=7)
     panels[0, 0].set_ylabel("final value")
-    picture = save(figure, stem, "starts")
+    picture = save_picture(figure, stem, "starts")
     done = min(len(runs) for problem in shown.values() for runs in problem.values())
     return [
         "## Random starts",

@@ -11,9 +11,9 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from hpc.bench.pictures import save_picture
 from hpc.bench.saddlefree.plateaus import NETWORKS, seconds_to_goal
-from hpc.bench.saddlefree.tables import save as _save
-from hpc.bench.saddlefree.tables import spread
+from hpc.bench.saddlefree.tables import DPI, spread
 from hpc.bench.saddlefree.training import DIVERGED, words
 from hpc.bench.saddlefree.validation_report import write_validation
 
@@ -55,7 +55,7 @@ def _directions(rows: list[dict[str, Any]], stem: Path) -> list[str]:
         axes.set(title=f"condition {condition}", xlabel="Hessian products")
     panels[0].set_ylabel("relative error of the step")
     panels[-1].legend(loc="upper right", fontsize=7)
-    picture = _save(figure, stem, "directions")
+    picture = save_picture(figure, stem, "directions", DPI)
     # The tuned equation may be as it was by default.
     columns = {way: [way] for way in ways if "tuned" not in way}
     columns["ode, tuned"] = [way for way in ways if way.startswith("ode")]
@@ -166,7 +166,7 @@ def _escape(found: dict[str, Any], stem: Path) -> list[str]:
         table.append(row)
     panels[0].set_ylabel("objective")
     panels[-1].legend(fontsize=7)
-    picture = _save(figure, stem, "escape")
+    picture = save_picture(figure, stem, "escape", DPI)
     return [
         "## Escape from a saddle's neighborhood",
         "",
@@ -216,7 +216,7 @@ def _plateaus(found: dict[str, Any], stem: Path) -> list[str]:
     panels[0].set_ylabel("part of the way left")
     lines = [plt.Line2D([], [], color=color) for color in colors.values()]
     figure.legend(lines, list(colors), loc="outside lower center", ncols=3, fontsize=7)
-    picture = _save(figure, stem, "plateaus")
+    picture = save_picture(figure, stem, "plateaus", DPI)
     linear = [plateau for plateau in NETWORKS.values() if plateau.sizes]
     sizes = " and ".join("-".join(map(str, plateau.sizes)) for plateau in linear)
     return [
@@ -283,7 +283,7 @@ def _network(problem: str, found: dict[str, Any], stem: Path) -> list[str]:
     for axes, title in zip(panels[1:], ("epochs", "updates"), strict=True):
         axes.set(xscale="log", xlabel=title)
     panels[0].legend(fontsize=7)
-    picture = _save(figure, stem, problem)
+    picture = save_picture(figure, stem, problem, DPI)
     return [
         f"### {problem}",
         "",

@@ -1,22 +1,9 @@
-"""What tables and pictures of this benchmark share."""
+"""What tables of this benchmark share."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-
-
-def save(figure: Any, stem: Path, part: str) -> str:
-    """Write a picture; what shows it in Markdown."""
-    file = stem.with_name(f"{stem.name}-{part}.png")
-    figure.savefig(file, dpi=130, bbox_inches="tight")
-    plt.close(figure)
-    return f"![{part}]({file.name})"
+#: Dots per inch of the pictures beside them.
+DPI = 130
 
 
 def spread(values: list[float | None], unknown: str = "-") -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from hpc.bench.saddlefree.tables import save, spread
+from hpc.bench.pictures import save_picture
+from hpc.bench.saddlefree.tables import DPI, spread
 from hpc.bench.saddlefree.training import words
 from hpc.bench.saddlefree.validation import HELD_OUT, TESTED, TRAINED, best
 
@@ -84,7 +85,7 @@ def write_validation(found: dict[str, Any], stem: Path) -> list[str]:
     panels[0][0].set_ylabel("lowest validation error so far")
     lines = [plt.Line2D([], [], color=color) for color in colors.values()]
     figure.legend(lines, list(colors), loc="outside lower center", ncols=4, fontsize=7)
-    return [*text, save(figure, stem, "validation"), ""]
+    return [*text, save_picture(figure, stem, "validation", DPI), ""]
 
 
 def _draw(axes: Any, curves: list[list[list[float]]], color: Any, seconds: float) -> None:
