@@ -6,17 +6,16 @@ Columns to come are zero, which the objective takes as absent.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from thalweg.numerics import backtrack
 from thalweg.parallel import Array, agreed
-from thalweg.plugins import Help
 from thalweg_clustering import rounds
 
-#: Factor by which a refused step is shortened.
-SHRINK = 0.5
+#: Factor by which a refused step is shortened, and most steps on one column.
+SHRINK, COLUMN_STEPS = 0.5, 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +44,6 @@ class DimensionGrowth(rounds.RoundSolver[GrowthState]):
     """
 
     inner_iterations: int = 1_000_000
-    column_iterations: Annotated[int, Help("maximum number of steps on one column", minimum=1)] = (
-        200
-    )
 
     trace_columns: ClassVar[tuple[str, ...]] = (*rounds.RoundSolver.trace_columns, "column")
 
@@ -67,7 +63,7 @@ class DimensionGrowth(rounds.RoundSolver[GrowthState]):
             return self._with_column(state)
         moved = self._descended(state)
         small = state.value - moved.value <= self.inner_tolerance * abs(state.value)
-        if moved.x is not state.x and not small and moved.steps < self.column_iterations:
+        if moved.x is not state.x and not small and moved.steps < COLUMN_STEPS:
             return moved
         if state.column + 1 < state.guess.shape[1]:
             return self._with_column(moved)

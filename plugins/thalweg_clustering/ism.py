@@ -46,7 +46,7 @@ class ISM(rounds.RoundSolver[ISMState]):
     """Iterative Spectral Method.
 
     With ``safeguard="none"`` it is Algorithm 2 to the letter: W is replaced by the
-    eigenvectors of Phi(W) until it no longer changes by more than ``outer_tolerance``,
+    eigenvectors of Phi(W) until it no longer changes by more than a thousandth,
     whatever the objective does, and nothing is mixed.  The objective's ``init`` and
     ``embedding_rows``, both ``"published"``, make the rest of Algorithm 1 as printed.
     """
@@ -128,7 +128,7 @@ class ISM(rounds.RoundSolver[ISMState]):
         inner_done = False
         if self.safeguard == "none":
             change = agreed(objective.comm, rounds.subspace_distance(candidate, w))
-            inner_done = change <= self.outer_tolerance
+            inner_done = change <= rounds.OUTER_TOLERANCE
         slow = state.refusals > 0 or before - value < 0.1 * abs(before)
         moved = rounds.moved_to(
             state, candidate, value=value, phi=phi,

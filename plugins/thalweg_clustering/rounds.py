@@ -19,6 +19,10 @@ from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_clustering.stiefel import StiefelVariable
 
+#: Changes from round to round at which a run ends: of W and the blocks, as a distance of subspaces
+#: from 0 to 1, and of the objective, relative to it.
+OUTER_TOLERANCE, OUTER_DECREASE = 1e-3, 1e-5
+
 
 class Alternation(Capability):
     """Other unknowns, held fixed while x is improved, then updated in closed form.
@@ -81,29 +85,14 @@ class RoundSolver(Solver[S]):
     """Base of the solvers: a subclass defines :meth:`begin` and :meth:`improve`.
 
     A round ends when a step lowers the objective by less than ``inner_tolerance`` times
-    its value, and the run when W and the blocks change by less than ``outer_tolerance``
-    from round to round (distance of subspaces, from 0 to 1), or the objective by less than
-    ``outer_decrease`` times its value.
+    its value, and the run when W and the blocks change by less than :data:`OUTER_TOLERANCE`
+    from round to round, or the objective by less than :data:`OUTER_DECREASE` times its value.
     """
 
     inner_tolerance: Annotated[
         float, Help("relative decrease of a step below which a round ends", minimum=0)
     ] = 1e-6
     inner_iterations: Annotated[int, Help("maximum number of steps of a round", minimum=1)] = 100
-    outer_tolerance: Annotated[
-        float,
-        Help(
-            "change of W and U from round to round (0 to 1) at which the run ends",
-            minimum=0,
-            maximum=1,
-        ),
-    ] = 1e-3
-    outer_decrease: Annotated[
-        float,
-        Help(
-            "relative change of the objective from round to round at which the run ends", minimum=0
-        ),
-    ] = 1e-5
     rounds: Annotated[int, Help("maximum number of rounds of the alternation", minimum=1)] = 50
 
     requires: ClassVar[tuple[type[Capability], ...]] = (StiefelVariable,)
@@ -178,7 +167,7 @@ class RoundSolver(Solver[S]):
         state = replace(state, round_value=state.value)
         decrease = abs(before - state.value) / max(abs(state.value), 1e-300)
         settled = changed == 0.0 and state.round > 1  # only W is left, and it met the inner test
-        if settled or state.change <= self.outer_tolerance or decrease <= self.outer_decrease:
+        if settled or state.change <= OUTER_TOLERANCE or decrease <= OUTER_DECREASE:
             return replace(state, outcome=Status.CONVERGED)
         if state.round >= self.rounds:
             return replace(state, outcome=Status.ITERATION_LIMIT)

@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -132,9 +132,9 @@ class Descent(Solver[DescentState]):
     line_search, armijo, curvature, shrink, trials
         The line search and its parameters (see
         :class:`~thalweg_descent.line_search.LineSearch` and those derived from it).
-    step_cap, step_cap_unit
-        Most that a row of the variable may move in one step.  There is no cap in extents
-        (``Objective.length_scale``) where the objective has none.
+    step_cap
+        Most that a row of the variable may move in one step, relative to the extent of the
+        iterate (``Objective.length_scale``); no cap where the objective has none.
     """
 
     preconditioned: ClassVar[bool] = True
@@ -161,12 +161,8 @@ class Descent(Solver[DescentState]):
     trials: Annotated[int, Help("maximum number of evaluations of a line search", minimum=1)] = 40
     step_cap: Annotated[
         float | None,
-        Help("largest distance that a row may move in one step; by default none", above=0),
+        Help("largest distance that a row may move in one step, in length scales", above=0),
     ] = None
-    step_cap_unit: Annotated[
-        Literal["length-scale", "absolute"],
-        Help("unit of the step cap: the length scale of the iterate, or the variable's own"),
-    ] = "length-scale"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -274,8 +270,6 @@ class Descent(Solver[DescentState]):
     def _longest(self, state: DescentState, reach: float) -> float:
         if self.step_cap is None or reach == 0:
             return 1e20
-        if self.step_cap_unit == "absolute":
-            return self.step_cap / reach
         scale = state.objective.length_scale(state.x)
         return self.step_cap * scale / reach if scale is not None and scale > 0 else 1e20
 
