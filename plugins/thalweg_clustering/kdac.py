@@ -294,13 +294,7 @@ class KDACObjective(PairSum, Alternation):
         counts = np.bincount(clusters.labels, minlength=self.clusters).astype(float)
         sizes = np.asarray(sum_over_ranks(self.comm, counts)).astype(int)
         reason = self._degenerate_because(blocks["degrees"][:, 0], sizes)
-        overlaps = [
-            normalized_mutual_information(
-                clusters.labels[labels >= 0], labels[labels >= 0], self.comm
-            )
-            for labels in self.labelings
-            if max_over_ranks(self.comm, labels.max(initial=-1)) >= 0  # a sample may know none
-        ]
+        overlaps = self._overlaps(clusters.labels)
         left = self.kernel.sigma**2 * gap
         holds = bool(left >= bound) if bound == bound else None
         values, k = subspace.values, self.clusters
@@ -340,6 +334,14 @@ class KDACObjective(PairSum, Alternation):
             "spectrum": spectrum,
             "measures": measures,
         }
+
+    def _overlaps(self, found: np.ndarray) -> list[float]:
+        """Information that clusters share with each labeling, of rows whose label is known."""
+        return [
+            normalized_mutual_information(found[labels >= 0], labels[labels >= 0], self.comm)
+            for labels in self.labelings
+            if max_over_ranks(self.comm, labels.max(initial=-1)) >= 0  # a sample may know none
+        ]
 
     def _places(self, subspace: Subspace, degrees: np.ndarray) -> np.ndarray:
         """Rows of U for k-means, at length one or as published.

@@ -16,15 +16,7 @@ from thalweg.errors import InputError, NumericalError, suggestion
 from thalweg.interfaces import Objective, require
 from thalweg.parallel import Array
 from thalweg.plugins import Help
-from thalweg_descent.external import (
-    MAX_REPEATED,
-    Coroutine,
-    Evaluation,
-    Evaluator,
-    ExternalSolver,
-    ExternalState,
-    RunningSolver,
-)
+from thalweg_descent import external
 
 #: What SciPy's loop asks for, as numbers travel.
 _REQUESTS = ("evaluate", "product", "iterate", "end")
@@ -58,7 +50,7 @@ MAY_USE_PRODUCT = ("trust-constr",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScipyMinimize(ExternalSolver):
+class ScipyMinimize(external.ExternalSolver):
     """A method of ``scipy.optimize.minimize`` for problems without constraints.
 
     The whole variable passes through rank 0, and some methods (BFGS, SLSQP,
@@ -92,30 +84,31 @@ class ScipyMinimize(ExternalSolver):
             fitting = [f"scipy:{name}" for name in METHODS if name not in WITH_PRODUCT]
             require(objective, (HessianProduct,), f"solver 'scipy:{method}'", fitting)
 
-    def start(self, state: ExternalState, known: bool) -> RunningSolver:
+    def start(self, state: external.ExternalState, known: bool) -> external.RunningSolver:
         """SciPy at ``state.origin``."""
-        return _RunningScipy(self.method, Evaluator(state, known), state)
+        return _RunningScipy(self.method, external.Evaluator(state, known), state)
 
 
-class _RunningScipy(RunningSolver):
+class _RunningScipy(external.RunningSolver):
     """SciPy suspended on rank 0, and the service of its requests on all ranks."""
 
-    def __init__(self, method: str, evaluator: Evaluator, state: ExternalState) -> None:
-        self.method = method
-        self.evaluator = evaluator
-        self.layout = state.objective.layout
-        self.comm = state.objective.comm
+    def __init__(
+        self, method: str, evaluator: external.Evaluator, state: external.ExternalState
+    ) -> None:
+        self.method, self.evaluator = method, evaluator
+        self.layout, self.comm = state.objective.layout, state.objective.comm
         whole = self.layout.gather_rows(state.origin).ravel()
-        self.current = Evaluation(state.origin, state.origin_value, None)
-        self.seen = whole.copy()
-        self.shape = whole.shape
+        self.current = external.Evaluation(state.origin, state.origin_value, None)
+        self.seen, self.shape = whole.copy(), whole.shape
         self.answer: Any = None
-        self.coroutine: Coroutine | None = None
+        self.coroutine: external.Coroutine | None = None
         if self.comm.rank == 0:
             products = isinstance(state.objective, HessianProduct)
-            self.coroutine = Coroutine(lambda ask: _run_scipy(ask, method, whole, products))
+            self.coroutine = external.Coroutine(
+                lambda ask: _run_scipy(ask, method, whole, products)
+            )
 
-    def advance(self) -> Evaluation | None:
+    def advance(self) -> external.Evaluation | None:
         """Serve requests until SciPy shows an iterate that differs from the last."""
         repeated = 0
         while True:
@@ -131,7 +124,7 @@ class _RunningScipy(RunningSolver):
                 repeated += 1
                 if kind == "end":
                     return None
-                if repeated >= max(MAX_REPEATED, *self.shape):
+                if repeated >= max(external.MAX_REPEATED, *self.shape):
                     # The best vertex of a simplex may stay while the others come nearer: an
                     # iteration that moves nothing.
                     self.step_length = 0.0

@@ -12,15 +12,7 @@ from thalweg.interfaces import Objective, Preconditioner, require
 from thalweg.parallel import Array, Layout, PETSc, array_of, fill_vec, options_prefix, vec_over
 from thalweg.parallel.petsc import sizes
 from thalweg.plugins import Help
-from thalweg_descent.external import (
-    MAX_REPEATED,
-    Coroutine,
-    Evaluation,
-    Evaluator,
-    ExternalSolver,
-    ExternalState,
-    RunningSolver,
-)
+from thalweg_descent import external
 
 #: Newton methods: our preconditioner is the PC of their inner Krylov solver.
 NEWTON = ("nls", "ntr", "ntl", "bnls", "bntr", "bntl", "tron")
@@ -36,7 +28,7 @@ FITTING = tuple(sorted((*NEWTON, *WITH_H0, *PLAIN)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tao(ExternalSolver):
+class Tao(external.ExternalSolver):
     """A TAO solver for smooth problems without constraints.
 
     Attributes
@@ -80,36 +72,33 @@ class Tao(ExternalSolver):
     def _plain(self) -> bool:
         return self.preconditioner is None or self.preconditioner.is_identity
 
-    def start(self, state: ExternalState, known: bool) -> RunningSolver:
+    def start(self, state: external.ExternalState, known: bool) -> external.RunningSolver:
         """TAO at ``state.origin``."""
         preconditioner = None if self._plain else self.preconditioner
-        return _RunningTao(self.type, Evaluator(state, known), preconditioner, state)
+        return _RunningTao(self.type, external.Evaluator(state, known), preconditioner, state)
 
 
-class _RunningTao(RunningSolver):
+class _RunningTao(external.RunningSolver):
     """A TAO object whose loop is suspended in its convergence test."""
 
     def __init__(
         self,
         kind: str,
-        evaluator: Evaluator,
-        preconditioner: Preconditioner | None,
-        state: ExternalState,
+        evaluator: external.Evaluator,
+        inner: Preconditioner | None,
+        state: external.ExternalState,
     ) -> None:
-        self.kind = kind
-        self.evaluator = evaluator
+        self.kind, self.evaluator = kind, evaluator
         self.layout = state.objective.layout
         self.x = state.origin.copy()  # TAO's own
         self.seen = state.origin
         self.point = state.origin.copy()  # of the Hessian
-        self.preconditioner = None
-        if preconditioner is not None:
-            self.preconditioner = _Inner(preconditioner, self.layout)
+        self.preconditioner = None if inner is None else _Inner(inner, self.layout)
         self.objects: list[Any] = [
             vec_over(self.layout, array) for array in (self.x, np.zeros(self.layout.shape))
         ]
         self.tao = self._build(kind)
-        self.coroutine = Coroutine(self._solve)
+        self.coroutine = external.Coroutine(self._solve)
 
     def _build(self, kind: str) -> PETSc.TAO:
         comm = self.layout.comm
@@ -179,9 +168,9 @@ class _RunningTao(RunningSolver):
 
     # -- what the adapter calls ------------------------------------------------------------
 
-    def advance(self) -> Evaluation | None:
+    def advance(self) -> external.Evaluation | None:
         """Resume TAO until its iterate has changed."""
-        for _ in range(MAX_REPEATED):
+        for _ in range(external.MAX_REPEATED):
             if self.preconditioner is not None:
                 self.preconditioner.current = self.x.copy()
             try:

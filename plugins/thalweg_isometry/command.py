@@ -14,45 +14,11 @@ RIVALS = ("pca", "secant-pca", "random-projection", "adagio")
 
 def main(argv: list[str]) -> int:
     """Run ``thalweg certify``; returns the exit code.  Collective over all ranks."""
-    parser = CommandParser(
-        prog="thalweg certify",
-        description="Bound or measure every pair of a data set: how much does a linear map, or any "
-        "compression, change distances or products, and which pair of rows shows it?",
-        allow_abbrev=False,
-    )
-    parser.add_argument("data", metavar="DATA", help="data file, or the name of a data set")
-    parser.add_argument(
-        "vectors",
-        metavar="VECTORS",
-        help="file of a map, rank x columns of the data, or of as many compressed rows as data",
-    )
-    parser.add_argument("--labels", metavar="FILE", help="labels of the rows")
-    parser.add_argument("--rows", type=int, metavar="N", help="take the first N rows")
-    parser.add_argument("--scale", metavar="HOW", help="scale the data as section [data] does")
-    parser.add_argument(
-        "--secants",
-        default="all",
-        choices=("all", "within-class", "neighbors", "sums"),
-        help="which pairs of points count (all), or also the sums of two points",
-    )
-    parser.add_argument("--neighbors", type=int, default=10, metavar="K", help="how many (10)")
-    parser.add_argument(
-        "--quantity",
-        default="distance",
-        choices=("distance", "inner-product", "cosine", "neighbors"),
-        help="what compressed rows change (distance), or where the nearest neighbors are then",
-    )
-    what = "of products that bound pairs of compressed rows: float32, tf32, bfloat16 (float64)"
-    parser.add_argument("--arithmetic", default="float64", metavar="NAME", help=what)
-    parser.add_argument("--absolute", action="store_true", help="changes are not relative")
-    what = f"certify maps of the same rank too: {', '.join(RIVALS)}"
-    parser.add_argument("--against", default="", metavar="NAMES", help=what)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    arguments = parser.parse_args(argv)
+    arguments = _parser().parse_args(argv)
 
     from thalweg import minimize
     from thalweg.parallel import MPI, limit_threads, on_root
-    from thalweg.workbench.readers import data_sets, load_data
+    from thalweg.workbench.readers import load_data
     from thalweg.workbench.strict_json import as_json
     from thalweg_isometry.certificate import Certificate, certify
     from thalweg_isometry.cutting_planes import scan_progress
@@ -64,14 +30,8 @@ def main(argv: list[str]) -> int:
     for name in rivals:
         if name not in RIVALS:
             raise InputError(f"--against has no map '{name}'; give any of {', '.join(RIVALS)}")
-    # Every rank must decide alike, and not by what its own file system shows.
-    exists = comm.bcast(Path(arguments.data).exists() if comm.rank == 0 else None)
-    names = set() if exists else {spec.name for spec in data_sets()}
-    known = arguments.data.partition(":")[0] in names
-    section = {name: getattr(arguments, name) for name in ("labels", "rows", "scale")}
-    section["name" if known else "path"] = arguments.data
     vectors = on_root(comm, lambda: _matrix(arguments.vectors))
-    dataset = load_data(section, comm)
+    dataset = load_data(_section(arguments, comm), comm)
     quantity, relative = arguments.quantity, not arguments.absolute
     of_rows = len(vectors) == dataset.layout.rows
     is_plain = (quantity, relative) == ("distance", True)
@@ -109,6 +69,57 @@ def main(argv: list[str]) -> int:
         lines = (f"{name}: {one}" if name else str(one) for name, one in found.items())
         print(as_json({**own, **against}, None) if arguments.json else "\n".join(lines))
     return 0
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(
+        prog="thalweg certify",
+        description="Bound or measure every pair of a data set: how much does a linear map, or any "
+        "compression, change distances or products, and which pair of rows shows it?",
+        allow_abbrev=False,
+    )
+    parser.add_argument("data", metavar="DATA", help="data file, or the name of a data set")
+    parser.add_argument(
+        "vectors",
+        metavar="VECTORS",
+        help="file of a map, rank x columns of the data, or of as many compressed rows as data",
+    )
+    parser.add_argument("--labels", metavar="FILE", help="labels of the rows")
+    parser.add_argument("--rows", type=int, metavar="N", help="take the first N rows")
+    parser.add_argument("--scale", metavar="HOW", help="scale the data as section [data] does")
+    parser.add_argument(
+        "--secants",
+        default="all",
+        choices=("all", "within-class", "neighbors", "sums"),
+        help="which pairs of points count (all), or also the sums of two points",
+    )
+    parser.add_argument("--neighbors", type=int, default=10, metavar="K", help="how many (10)")
+    parser.add_argument(
+        "--quantity",
+        default="distance",
+        choices=("distance", "inner-product", "cosine", "neighbors"),
+        help="what compressed rows change (distance), or where the nearest neighbors are then",
+    )
+    what = "of products that bound pairs of compressed rows: float32, tf32, bfloat16 (float64)"
+    parser.add_argument("--arithmetic", default="float64", metavar="NAME", help=what)
+    parser.add_argument("--absolute", action="store_true", help="changes are not relative")
+    what = f"certify maps of the same rank too: {', '.join(RIVALS)}"
+    parser.add_argument("--against", default="", metavar="NAMES", help=what)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _section(arguments: Any, comm: Any) -> dict[str, Any]:
+    """Section ``[data]`` that stands for the arguments.  Collective."""
+    from thalweg.workbench.readers import data_sets
+
+    # Every rank must decide alike, and not by what its own file system shows.
+    exists = comm.bcast(Path(arguments.data).exists() if comm.rank == 0 else None)
+    names = set() if exists else {spec.name for spec in data_sets()}
+    known = arguments.data.partition(":")[0] in names
+    section = {name: getattr(arguments, name) for name in ("labels", "rows", "scale")}
+    section["name" if known else "path"] = arguments.data
+    return section
 
 
 def _matrix(path: str) -> np.ndarray:

@@ -7,12 +7,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from thalweg.driver.checkpoint import Checkpoints, SavedRun
+from thalweg.driver.checkpoint import Checkpoints
 from thalweg.driver.checkpoint_content import refusing_malformed
 from thalweg.driver.descent_check import confirmed
 from thalweg.driver.evaluations import checked_evaluations, read_only
 from thalweg.driver.homotopy import HomotopySchedule, Stages
 from thalweg.driver.progress import Callback, Iterate, Progress, ProgressBar
+from thalweg.driver.saved_run import SavedRun
 from thalweg.driver.signals import SignalWatch
 from thalweg.driver.stopping import STATUSES, Stop
 from thalweg.errors import NumericalError
@@ -25,14 +26,7 @@ from thalweg.plugins import citation, specs_of
 from thalweg.result import Result, Status, Trace
 
 #: Trace columns that every run has; those of its stages and the solver's own follow.
-COLUMNS: tuple[str, ...] = (
-    "iteration",
-    "evaluations",
-    "seconds",
-    "objective",
-    "gradient_norm",
-    "step_length",
-)
+COLUMNS = ("iteration", "evaluations", "seconds", "objective", "gradient_norm", "step_length")
 
 #: Ends of a run whose last steps lowered the objective by little or nothing.
 WITHOUT_DESCENT = (Status.SMALL_DECREASE, Status.PRECISION_LIMIT, Status.NOISE_LIMIT)

@@ -161,12 +161,10 @@ class Ring:
         piece: int,
         pieces: int,
     ) -> Iterator[RingBlock]:
-        comm, size = self.layout.comm, self.layout.comm.size
-        left, right = (comm.rank - 1) % size, (comm.rank + 1) % size
+        comm, size, pending = self.layout.comm, self.layout.comm.size, list[MPI.Request]()
         edges = np.stack([self.layout.counts() * k // pieces for k in (piece, piece + 1)])
         counts = np.diff(edges, axis=0)[0].tolist()
         steps = size // 2 + 1 if each_pair_once else size
-        pending: list[MPI.Request] = []
         current = [array[slice(*edges[:, comm.rank])] for array in arrays]
         coming = _buffers(arrays, max(counts)) if steps > 1 else []
         target, received = contributions, None
@@ -175,11 +173,7 @@ class Ring:
                 owner, holder = (comm.rank + step) % size, (comm.rank - step) % size
                 if step + 1 < steps:
                     following = counts[(owner + 1) % size]
-                    for leaving, free in zip(current, coming, strict=True):
-                        sent = leaving[: counts[owner]]
-                        count_messages(sent.nbytes)
-                        pending.append(_begin(comm.Irecv, free[:following], right, _BLOCK_TAG))
-                        pending.append(_begin(comm.Isend, sent, left, _BLOCK_TAG))
+                    pending += _shifted(comm, current, counts[owner], coming, following)
                 rows, theirs = _shares(self.layout, comm.rank, step, each_pair_once)
                 held = _shares(self.layout, holder, step, each_pair_once)[1]
                 start, stop, blocks, before = theirs.start, theirs.stop, arrays, 0
@@ -227,6 +221,17 @@ def _zeros(like: np.ndarray, rows: slice) -> np.ndarray:
 
 def _buffers(arrays: tuple[np.ndarray, ...], rows: int) -> list[np.ndarray]:
     return [np.empty((rows, *array.shape[1:]), array.dtype) for array in arrays]
+
+
+def _shifted(
+    comm: MPI.Comm, leaving: list[np.ndarray], sent: int, free: list[np.ndarray], received: int
+) -> Iterator[MPI.Request]:
+    """Begin to pass so many rows of a block on to the left, and to take the next from the right."""
+    left, right = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
+    for block, room in zip(leaving, free, strict=True):
+        count_messages(block[:sent].nbytes)
+        yield _begin(comm.Irecv, room[:received], right, _BLOCK_TAG)
+        yield _begin(comm.Isend, block[:sent], left, _BLOCK_TAG)
 
 
 def _begin(

@@ -22,10 +22,10 @@ from thalweg.testing.derivatives import (
     check_gradient,
     check_hessian_diagonal,
     check_hessian_product,
-    check_ranks,
 )
 from thalweg.testing.parts import (
     check_preconditioner,
+    check_ranks,
     check_resumption,
     check_same_start,
     check_solver,

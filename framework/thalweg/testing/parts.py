@@ -1,4 +1,4 @@
-"""Checks of parts: preconditioners are linear and positive, solvers frozen and resumed exactly."""
+"""Checks of parts: preconditioners are linear, solvers resumed exactly, objectives of any ranks."""
 
 import copy
 import dataclasses
@@ -15,7 +15,7 @@ from thalweg.driver import Checkpoints, Stop, drive
 from thalweg.driver.checkpoint_content import ContentWriter
 from thalweg.driver.evaluations import checked_evaluations
 from thalweg.interfaces import Objective, Preconditioner, Solver, SolverState, require
-from thalweg.parallel import Array, on_root
+from thalweg.parallel import MPI, Array, on_root
 from thalweg.result import Result, Status
 from thalweg.testing.probes import applied, check_symmetric, random_direction, same_bits, unit
 
@@ -258,3 +258,46 @@ def check_same_start(objective: Objective) -> None:
     """Check that the starting point is the same whenever it is asked for.  Collective."""
     first, second = objective.initial_point(0), objective.initial_point(0)
     assert same_bits(objective.comm, first, second), "initial_point(0) gives two different points"
+
+
+def check_ranks(
+    build: Callable[[MPI.Comm], Objective], comm: MPI.Comm, *, tolerance: float = 1e-9
+) -> None:
+    """Check that an objective does not depend on the number of ranks.  Collective.
+
+    Parameters
+    ----------
+    build
+        Called with a communicator, it returns the objective on those ranks.  It
+        is called with ``comm``, and by each rank with ``MPI.COMM_SELF``.
+    tolerance
+        Largest relative difference of values and gradients.
+
+    Raises
+    ------
+    AssertionError
+        Starting point, value or gradient differ between one rank and ``comm``.
+    """
+    norm, shared, alone = np.linalg.norm, build(comm), build(MPI.COMM_SELF)
+    x, y = shared.initial_point(0), alone.initial_point(0)
+    here, whole = shared.layout.gather_rows(x), alone.layout.gather_rows(y)
+    ranks = f"{comm.size} ranks"
+    assert here.shape == whole.shape, (
+        f"the variable has shape {here.shape} on {ranks} and {whole.shape} on one"
+    )
+    gap = float(norm(here - whole)) / max(float(norm(whole)), 1e-300)
+    assert gap <= 1e-12, (
+        f"the starting point on {ranks} differs from that on one by {gap:.1e} relative: draw it "
+        f"with Layout.random_normal"
+    )
+    value, gradient = shared.value_and_gradient(x)
+    every = shared.layout.gather_rows(gradient)
+    reference, slopes = alone.value_and_gradient(y)
+    gap = abs(value - reference) / max(abs(reference), 1e-300)
+    assert gap <= tolerance, (
+        f"the value is {value!r} on {ranks} and {reference!r} on one: {gap:.1e} relative"
+    )
+    gap = float(norm(every - slopes)) / max(float(norm(slopes)), 1e-300)
+    assert gap <= tolerance, (
+        f"the gradient on {ranks} differs from that on one by {gap:.1e} relative"
+    )

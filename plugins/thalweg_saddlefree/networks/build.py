@@ -11,7 +11,6 @@ from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, max_over_ranks, min_over_ranks
 from thalweg.plugins import Help, with_options
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
-from thalweg_saddlefree.networks.initialization import NetworkOptions
 from thalweg_saddlefree.networks.losses import (
     LogisticCrossEntropy,
     Loss,
@@ -20,6 +19,7 @@ from thalweg_saddlefree.networks.losses import (
 )
 from thalweg_saddlefree.networks.network import Network, checked_sizes
 from thalweg_saddlefree.networks.objective import NetworkObjective
+from thalweg_saddlefree.networks.options import NetworkOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,8 +28,9 @@ from thalweg_saddlefree.capabilities import (
     LayerSample,
 )
 from thalweg_saddlefree.minibatches import BatchSchedule, Minibatches, RowSet, random_signs
-from thalweg_saddlefree.networks.initialization import NetworkOptions, starting_weights
+from thalweg_saddlefree.networks.initialization import starting_weights
 from thalweg_saddlefree.networks.network import Linearized, Network
+from thalweg_saddlefree.networks.options import NetworkOptions
 
 #: Rows that pass through the network together.
 CHUNK = 1024
@@ -57,7 +58,7 @@ class NetworkObjective(
     inputs, targets
         This rank's rows, shapes ``(local_rows, sizes[0])`` and ``(local_rows, sizes[-1])``.
     l2, initialization, scale, precision
-        As the options of :class:`~thalweg_saddlefree.networks.build.NetworkOptions`.
+        As the options of :class:`~thalweg_saddlefree.networks.options.NetworkOptions`.
     held_out
         This rank's inputs and targets of rows that are not trained on, or None.
 

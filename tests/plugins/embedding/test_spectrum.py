@@ -12,7 +12,7 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.workbench.run import plot, run
-from thalweg.workbench.run.directory import KeptStages
+from thalweg.workbench.run.stages import StageResults
 from thalweg_embedding import T_SNE, TSNE, embedding, map_quality, spectrum
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 
@@ -77,9 +77,9 @@ def test_a_run_keeps_the_map_of_each_stage_also_when_it_is_resumed(comm, tmp_pat
     stages = run(CONFIG, whole, comm=comm).trace["stage"]
     assert all(1 < (stages == number).sum() <= 30 for number in (0, 1))
     with monkeypatch.context() as patched:
-        keep = KeptStages.__call__
+        keep = StageResults.__call__
         patched.setattr(
-            KeptStages, "__call__", lambda self, at: keep(self, at) or at.iteration == 40
+            StageResults, "__call__", lambda self, at: keep(self, at) or at.iteration == 40
         )
         assert run(CONFIG, parts, comm=comm).stages_left
     run(CONFIG, parts, resume=True, comm=comm)

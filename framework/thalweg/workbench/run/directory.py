@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from thalweg.driver import Iterate
 from thalweg.errors import CheckpointError, InputError, StorageError
 from thalweg.files import FolderLock, atomic_write_text, flush, storing, temporary_name
 from thalweg.parallel import MPI, Layout, on_root
@@ -20,7 +19,6 @@ from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, Spec,
 from thalweg.result import Result
 from thalweg.workbench.config import Configuration, Method, Section, read_configuration
 from thalweg.workbench.doctor import versions
-from thalweg.workbench.readers.array_files import map_npy
 from thalweg.workbench.strict_json import as_json
 
 #: Files of a run or a comparison.  A folder that has one of the first four is another run's; the
@@ -222,34 +220,3 @@ def save_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) -> 
         if comm.rank == 0:
             with suppress(OSError):
                 temporary.unlink()
-
-
-class KeptStages:
-    """Callback that writes a stage's result when the next one begins, from the same point.
-
-    :attr:`names` are those of all results by their files, for ``result.json``.
-    """
-
-    def __init__(self, objective: Any, values: tuple[float, ...], folder: Path) -> None:
-        self.objective, self.values, self.folder = objective, values, folder
-        self.files = [f"stages/{n:02d}.npy" for n in range(len(values) - 1)] + ["solution.npy"]
-        self.names = dict(zip(self.files, map(objective.stage_name, values), strict=True))
-        self.parameter: float | None = None
-
-    def __call__(self, iterate: Iterate) -> bool:
-        """Write the result of a stage that has ended; never ends the run.  Collective."""
-        objective, before = self.objective, self.parameter
-        self.parameter = objective.homotopy_parameter
-        if before is not None and before != self.parameter:
-            path = self.folder / self.files[self.values.index(before)]
-            on_root(objective.comm, lambda: path.parent.mkdir(exist_ok=True))
-            rows = objective.solution(iterate.rows)
-            save_rows(objective.comm, path, objective.solution_layout, rows)
-        return False
-
-
-def kept_maps(folder: Path, names: Any, points: np.ndarray) -> dict[str, np.ndarray]:
-    """Maps of the same points as a run has written them, by the names in its ``result.json``."""
-    there = {name: folder / file for file, name in (names or {}).items()}
-    maps = {name: np.array(map_npy(path)) for name, path in there.items() if path.exists()}
-    return {name: places for name, places in maps.items() if places.shape == points.shape}

@@ -25,7 +25,8 @@ from thalweg.workbench.report import (
     write_map_page,
 )
 from thalweg.workbench.report.figures import ORIGIN
-from thalweg.workbench.run.directory import RunDirectory, kept_maps
+from thalweg.workbench.run.directory import RunDirectory
+from thalweg.workbench.run.stages import stage_maps
 
 
 def own_picture(path: Path, mark: str = ORIGIN) -> Path:
@@ -79,7 +80,7 @@ def draw_run(
             files.append(own_picture(folder / "measures.csv", header))
             with atomic_write(files[-1]) as file:
                 np.savetxt(file, rows, "%.6g", ",", header=header, comments="")
-        stops = kept_maps(folder, _stated(folder, "stages"), points)
+        stops = stage_maps(folder, _stated(folder, "stages"), points)
         files.append(own_picture(folder / "embedding.html"))
         write_map_page(files[-1], points, *about, thumbnails, measures, stops=stops)
     return files

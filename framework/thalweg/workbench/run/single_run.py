@@ -28,9 +28,10 @@ from thalweg.workbench.config import Configuration, read_configuration
 from thalweg.workbench.memory import require_vectors
 from thalweg.workbench.readers import load_data
 from thalweg.workbench.readers.array_files import map_npy
-from thalweg.workbench.run.directory import KeptStages, RunDirectory
+from thalweg.workbench.run.directory import RunDirectory
 from thalweg.workbench.run.pictures import Frames, draw_run
 from thalweg.workbench.run.profile import profile
+from thalweg.workbench.run.stages import StageResults
 from thalweg.workbench.strict_json import as_json
 
 
@@ -125,7 +126,7 @@ class Job:
         self.kept = None
         keeps = configuration.keeps_stages and isinstance(self.objective, Homotopy)
         if keeps and self.schedule is not None and self.directory is not None:
-            self.kept = KeptStages(self.objective, self.schedule.values, self.directory.path)
+            self.kept = StageResults(self.objective, self.schedule.values, self.directory.path)
 
     def minimized(self, *, resume: bool = False, quiet: bool = True) -> Result:
         """Run the solver.  Collective."""
