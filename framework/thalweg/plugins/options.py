@@ -107,7 +107,8 @@ class Option(Limits):
         """
         if value is None and (self.optional or self.default is None):
             return None
-        if isinstance(value, str) and value == SWITCHED_OFF and self.can_be_switched_off:
+        has_none = self.can_be_switched_off or (self.default is None and self.type is not str)
+        if isinstance(value, str) and value == SWITCHED_OFF and has_none:
             return None
         where = f"option '{self.name}' of {owner}"
         value = _plain(value)

@@ -203,6 +203,7 @@ def test_the_word_none_switches_off_only_what_may_be():
         Option("decrease", float, 1e-9, "decrease").check("none", "x")
     # A text that is left to the plugin by default may be that word.
     assert Option("labels", str, None, "file").check("none", "x") == "none"
+    assert Option("evaluations", int, None, "evaluations").check("none", "x") is None
 
 
 def beyond(option):
