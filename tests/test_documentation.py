@@ -71,11 +71,10 @@ def pages(candidates: list[Path], *languages: str) -> list:
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch, comm):
+def folder(folder, monkeypatch):
     """An empty working folder, the same on all ranks."""
-    found = Path(comm.bcast(str(tmp_path)))
-    monkeypatch.chdir(found)
-    return found
+    monkeypatch.chdir(folder)
+    return folder
 
 
 def run_python(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,8 +91,7 @@ def test_an_objective_is_told_from_one_of_another_option(tmp_path, name, change)
 
 @pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("name", ["kdac", "lle", "mlp", "near-isometry", "t-sne"])
-def test_a_run_goes_on_on_other_ranks_and_not_on_other_data(comm, name, tmp_path_factory):
-    folder = comm.bcast(tmp_path_factory.mktemp("run") if comm.rank == 0 else None)
+def test_a_run_goes_on_on_other_ranks_and_not_on_other_data(comm, name, folder):
     spec, fixed = plugins().find(ObjectiveSpec, name)
 
     def minimized(comm, rows, **rules):

@@ -1,7 +1,8 @@
 """What a test on several ranks asks for: their number, the communicator, a way to start more."""
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,15 @@ def comm(request: pytest.FixtureRequest) -> Any:
     if marker is not None:
         assert MPI.COMM_WORLD.size == request.node.callspec.params["ranks"]
     return MPI.COMM_WORLD
+
+
+@pytest.fixture
+def folder(comm: Any, tmp_path: Path) -> Iterator[Path]:
+    """An empty folder, that of rank 0 on all ranks, which leave it together."""
+    own = tmp_path / "folder"
+    own.mkdir()
+    yield comm.bcast(own)
+    comm.Barrier()
 
 
 @pytest.fixture(scope="session")

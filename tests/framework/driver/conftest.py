@@ -77,11 +77,3 @@ def bowl() -> Callable[..., Bowl]:
 @pytest.fixture
 def heavy_ball() -> type[HeavyBall]:
     return HeavyBall
-
-
-@pytest.fixture
-def folder(comm, tmp_path_factory):
-    """A folder that all ranks know."""
-    path = comm.bcast(tmp_path_factory.mktemp("checkpoint") if comm.rank == 0 else None)
-    yield path
-    comm.Barrier()

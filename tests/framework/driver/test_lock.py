@@ -61,8 +61,7 @@ def contents(folder):
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_a_folder_in_which_another_process_writes_is_refused(comm, tmp_path, owner):
-    folder = comm.bcast(tmp_path / "out" if comm.rank == 0 else None)
+def test_a_folder_in_which_another_process_writes_is_refused(comm, folder, owner):
     thalweg.run(QUICK, folder, comm=comm)
     changes = ["stop.iterations=4"]
     if comm.rank == 0:
@@ -79,8 +78,7 @@ def test_a_folder_in_which_another_process_writes_is_refused(comm, tmp_path, own
 
 
 @pytest.mark.ranks(1, 2)
-def test_the_run_of_a_killed_process_is_resumed_at_once(comm, tmp_path, owner):
-    folder = comm.bcast(tmp_path / "out" if comm.rank == 0 else None)
+def test_the_run_of_a_killed_process_is_resumed_at_once(comm, folder, owner):
     thalweg.run(QUICK, folder, comm=comm)
     if comm.rank == 0:
         process = owner(folder)
@@ -138,8 +136,7 @@ def test_a_folder_whose_owner_died_nameless_is_refused_soon(tmp_path, monkeypatc
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_checkpoints_of_a_call_are_its_own_while_it_works(comm, tmp_path, owner, bowl):
-    folder = comm.bcast(tmp_path / "out" if comm.rank == 0 else None)
+def test_checkpoints_of_a_call_are_its_own_while_it_works(comm, folder, owner, bowl):
     seen = []
     rules = {"solver": "gradient-descent", "checkpoint": folder}
     thalweg.minimize(

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 import weakref
-from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace
 
 import filelock
@@ -29,11 +28,10 @@ def total(values):
 
 
 @pytest.fixture
-def cache(comm, tmp_path, monkeypatch):
-    """An empty cache folder that all ranks share."""
-    folder = Path(comm.bcast(str(tmp_path), root=0)) / "cache"
-    monkeypatch.setenv("THALWEG_CACHE", str(folder))
-    return folder
+def cache(folder, monkeypatch):
+    """A cache folder, not there yet, that all ranks share."""
+    monkeypatch.setenv("THALWEG_CACHE", str(folder / "cache"))
+    return folder / "cache"
 
 
 def compilations(compiled):

@@ -14,12 +14,11 @@ from thalweg.workbench.scaffold import write_distribution
 
 
 @pytest.fixture
-def module(tmp_path, monkeypatch, comm):
+def module(folder, monkeypatch, comm):
     """A way to make a module of some text importable on all ranks."""
     names = []
 
     def make(text, name="thalweg_made_up"):
-        folder = type(tmp_path)(comm.bcast(str(tmp_path)))
         if comm.rank == 0:
             (folder / f"{name}.py").write_text(textwrap.dedent(text))
         comm.barrier()

@@ -153,9 +153,9 @@ def test_a_row_like_no_other_joins_the_cluster_beside_it(comm, near, seed):
 
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("name", ["truth.npy", "texts.csv", "one-hot.csv"])
-def test_the_truth_is_read_like_any_labels(comm, name, views, tmp_path):
+def test_the_truth_is_read_like_any_labels(comm, name, views, folder):
     points, given, truth = views(60)
-    file = comm.bcast(tmp_path / name)
+    file = folder / name
     if comm.rank == 0:
         if name == "truth.npy":
             np.save(file, truth)

@@ -82,9 +82,9 @@ def test_methods_without_gradient_evaluate_none_that_no_rule_asks_for(comm, rose
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("solver", [f"scipy:{method}" for method in WITH_PRODUCT])
 @pytest.mark.parametrize("start", [0.0, 1.0])
-def test_an_exact_minimum_is_the_end(comm, quadratic, solver, start, tmp_path):
+def test_an_exact_minimum_is_the_end(comm, quadratic, solver, start, folder):
     objective = quadratic(comm, rows=3, columns=1, condition=1.0)
-    rules = {"gradient": None, "decrease": None, "checkpoint": comm.bcast(tmp_path)}
+    rules = {"gradient": None, "decrease": None, "checkpoint": folder}
     x0 = np.full((objective.layout.local_rows, 1), start)
     for resume in (False, True):
         result = minimize(objective, solver, x0=x0, resume=resume, **rules)

@@ -1,7 +1,5 @@
 """Supervised maps: affinities follow labels as they say, and only where they are asked to."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -57,9 +55,7 @@ def test_labels_count_where_they_are_asked_for_and_new_points_have_none(kind):
 
 
 @pytest.mark.ranks(1, 2)
-def test_a_run_follows_the_labels_of_its_data_and_goes_on_with_the_same_alone(comm, tmp_path):
-    folder = Path(comm.bcast(str(tmp_path)))
-
+def test_a_run_follows_the_labels_of_its_data_and_goes_on_with_the_same_alone(comm, folder):
     def config(labels, iterations):
         np.savez(folder / f"{comm.rank}.npz", x=POINTS, y=labels)
         comm.barrier()

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -71,8 +70,7 @@ NAMES = ["λ = 1/10: between ForceAtlas2 and UMAP", "λ = 1/4: like UMAP", "λ =
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_a_run_keeps_the_map_of_each_stage_also_when_it_is_resumed(comm, tmp_path, monkeypatch):
-    folder = Path(comm.bcast(str(tmp_path)))
+def test_a_run_keeps_the_map_of_each_stage_also_when_it_is_resumed(comm, folder, monkeypatch):
     whole, parts = folder / "whole", folder / "parts"
     stages = run(CONFIG, whole, comm=comm).trace["stage"]
     assert all(1 < (stages == number).sum() <= 30 for number in (0, 1))

@@ -119,12 +119,11 @@ def test_effort_ends_the_search_with_the_certified_map(comm, solve, capfd, monke
 
 @pytest.mark.ranks(1, 2)
 def test_a_run_that_is_stopped_within_a_scan_ends_at_the_same_bits(
-    comm, secants_of, tmp_path, monkeypatch
+    comm, secants_of, folder, monkeypatch
 ):
     points = decaying(900)
     workers = comm.size * numba.get_num_threads()
     monkeypatch.setattr("thalweg_isometry.cutting_planes.PART", 0.4e6 / workers)
-    folder = comm.bcast(tmp_path / "checkpoints")
     within = []
 
     def stop(iterate):

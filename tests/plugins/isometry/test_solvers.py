@@ -228,9 +228,8 @@ def test_an_interrupted_run_resumes_to_the_bit(comm, digits, secants_of, solver)
 @pytest.mark.ranks(2)
 @pytest.mark.parametrize("alone", ["before", "after"])
 def test_a_run_goes_on_with_its_cuts_on_another_number_of_ranks(
-    comm, digits, secants_of, tmp_path, alone
+    comm, digits, secants_of, folder, alone
 ):
-    folder = comm.bcast(str(tmp_path))
     counts = []
 
     def run(where, **more):

@@ -23,12 +23,6 @@ NAMES = np.array(["ash", "oak", "oak", "elm", "ash", "oak", "elm"])
 CODES = np.array([0, 2, 2, 1, 0, 2, 1])
 
 
-@pytest.fixture
-def folder(comm, tmp_path):
-    """A folder that all ranks see."""
-    return type(tmp_path)(comm.bcast(str(tmp_path)))
-
-
 def write(comm, action):
     if comm.rank == 0:
         action()
@@ -378,8 +372,6 @@ def test_a_plugin_brings_a_format_with_options(tmp_path, monkeypatch):
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("name", ["blobs", "swiss-roll", "s-curve", "moons"])
 def test_generated_sets_do_not_depend_on_the_ranks(comm, name):
-    from thalweg.parallel import MPI
-
     section = {"name": name, "rows": 11, "seed": 4, "noise": 0.1}
     if name == "blobs":
         del section["noise"]

@@ -23,9 +23,8 @@ CSV = "a,b,species\n1,2,oak\n3,4,ash\n"
 
 
 @pytest.fixture
-def folder(comm, tmp_path):
-    """A folder that all ranks see, with one file of every kind, good and bad."""
-    folder = type(tmp_path)(comm.bcast(str(tmp_path)))
+def folder(comm, folder):
+    """One file of every kind, good and bad, for all ranks."""
     if comm.rank == 0:
         _fill(folder)
     comm.barrier()

@@ -42,6 +42,7 @@ QUICK = {
     "objective": {"name": "rosenbrock"},
     "solver": {"name": "gradient-descent"},
     "stop": {"iterations": 1},
+    "output": {"pictures": False},
 }
 
 
@@ -66,13 +67,6 @@ def test_a_variable_beyond_memory_or_indices_is_refused_before_it_is_made():
         require_vectors(Layout(MPI.COMM_SELF, 2**40, 2**20))
 
 
-CONFIG = {
-    "objective": {"name": "rosenbrock"},
-    "stop": {"iterations": 2},
-    "output": {"pictures": False},
-}
-
-
 @pytest.mark.parametrize(
     "labels",
     [
@@ -95,7 +89,7 @@ def test_any_labels_get_folders_of_their_own(labels, tmp_path):
 
 def test_methods_whose_labels_look_alike_are_compared(tmp_path):
     methods = [{"label": "λ"}, {"label": "SD"}, {"label": "SD-"}]
-    results = compare({**CONFIG, "method": methods}, tmp_path / "all", comm=MPI.COMM_SELF)
+    results = compare({**QUICK, "method": methods}, tmp_path / "all", comm=MPI.COMM_SELF)
     assert list(results) == ["λ", "SD", "SD-"]
     found = json.loads((tmp_path / "all" / "comparison.json").read_text())["methods"]
     for row in found:
