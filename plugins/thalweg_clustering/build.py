@@ -197,10 +197,10 @@ def _view(
     settings: Settings, preparation: Preparation, chosen: KDACOptions
 ) -> tuple[KDACOptions, np.ndarray] | None:
     """Options and W of a view that shows clusters, where the width is to be chosen.  Collective."""
-    given = chosen.sigma or chosen.bandwidths or chosen.local_scaling or chosen.choose_components
+    is_fixed = chosen.sigma or chosen.bandwidths or chosen.local_scaling or chosen.choose_components
     searched = chosen.tuning == "auto" and chosen.init == "auto" and settings.function.gaussian
     of_clusters = chosen.task in ("alternative", "unsupervised") and settings.pairs is None
-    if given or not (searched and of_clusters):
+    if is_fixed or not (searched and of_clusters):
         return None
     sample = settings.on_sample(VIEW_ROWS)
     view = on_root(
@@ -214,11 +214,11 @@ def _view(
     # U'U is I and Y'Y as large as the rows are many: from a good start both count alike.
     rows = settings.layout.rows if chosen.task == "alternative" else 1
     clusters, penalty = chosen.clusters or view.clusters, chosen.lambda_ / rows
-    found = replace(
+    options = replace(
         chosen, sigma=view.sigma, components=view.components.shape[1], clusters=clusters,
         bandwidths=scale.tolist(), lambda_=penalty,
     )  # fmt: skip
-    return found, view.components
+    return options, view.components
 
 
 def _width_and_dimension(settings: Settings, chosen: KDACOptions) -> tuple[float, int]:

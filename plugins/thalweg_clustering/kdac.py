@@ -279,7 +279,7 @@ class KDACObjective(PairSum, Alternation):
         return self._outcome
 
     def _outcome_at(self, w: np.ndarray, by_rows: bool = False) -> dict[str, Any]:
-        held, scales = self.weights, self.kernel.scales
+        weights, scales = self.weights, self.kernel.scales
         blocks, subspace = self.blocks_at(w, None)
         self._use(blocks)
         value, matrix = self.value_and_fixed_point_matrix(w)
@@ -324,7 +324,7 @@ class KDACObjective(PairSum, Alternation):
             measures["nmi"] = normalized_mutual_information(clusters.labels, self.truth, self.comm)
         if isinstance(self.kernel, NystromKernel):
             measures["approximation"] = self._approximation(self.kernel, w)
-        self.weights, self.kernel.scales = held, scales
+        self.weights, self.kernel.scales = weights, scales
         return {
             "labels": clusters.labels,
             "components": np.array(w),

@@ -33,15 +33,15 @@ def dense_leading(layout: Layout, rows: np.ndarray, count: int) -> Subspace:
     """By LAPACK on rank 0, from this rank's rows of the matrix, ``(n_local, n)``.  Collective."""
     comm, n = layout.comm, layout.rows
     whole = layout.gather_rows(rows)
-    found = None
+    eigenpairs = None
     if comm.rank == 0:
         first = max(0, n - count - 1)
         whole = symmetric(whole)
         values, vectors = scipy.linalg.eigh(whole, subset_by_index=[first, n - 1], driver="evr")
         if len(values) < n - first:  # LAPACK misses some where very many are equal
             values, vectors = (part[..., first:] for part in scipy.linalg.eigh(whole))
-        found = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :count])
-    values, vectors = comm.bcast(found, root=0)
+        eigenpairs = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :count])
+    values, vectors = comm.bcast(eigenpairs, root=0)
     known = np.full(count + 1, np.nan)
     known[: len(values)] = values[: count + 1]
     return Subspace(np.array(layout.local(vectors)), known)
@@ -70,8 +70,8 @@ def iterative_leading(
     products = 1  # counted in blocks
     previous: np.ndarray | None = None
     while True:
-        found = np.linalg.eigh(symmetric(_inner(layout, basis, images)))
-        values, rotation = agreed(layout.comm, tuple(found))
+        eigenpairs = np.linalg.eigh(symmetric(_inner(layout, basis, images)))
+        values, rotation = agreed(layout.comm, tuple(eigenpairs))
         order = np.argsort(-values, kind="stable")[:block]
         values, rotation = values[order], rotation[:, order]
         vectors, moved = basis @ rotation, images @ rotation
@@ -102,8 +102,8 @@ def orthonormal_columns(layout: Layout, block: np.ndarray) -> np.ndarray:
     """An orthonormal basis of the span of distributed columns.  Collective."""
     gram = sum_large(layout.comm, np.ascontiguousarray(block.T @ block))
     values, vectors = agreed(layout.comm, tuple(np.linalg.eigh(gram)))
-    kept = values > 1e-10 * values[-1]
-    return np.asarray(block @ (vectors[:, kept] / np.sqrt(values[kept])))
+    independent = values > 1e-10 * values[-1]
+    return np.asarray(block @ (vectors[:, independent] / np.sqrt(values[independent])))
 
 
 def _inner(layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -119,8 +119,8 @@ def _orthonormalized(layout: Layout, block: np.ndarray, against: np.ndarray | No
         if gram.shape[0] == 0:
             return block
         scale = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
-        found = np.linalg.eigh(gram / np.outer(scale, scale))
-        values, vectors = agreed(layout.comm, tuple(found))
-        kept = values > 1e-12 * values[-1] if values[-1] > 0 else values > np.inf
-        block = (block / scale) @ (vectors[:, kept] / np.sqrt(values[kept]))
+        eigenpairs = np.linalg.eigh(gram / np.outer(scale, scale))
+        values, vectors = agreed(layout.comm, tuple(eigenpairs))
+        independent = values > 1e-12 * values[-1] if values[-1] > 0 else values > np.inf
+        block = (block / scale) @ (vectors[:, independent] / np.sqrt(values[independent]))
     return block

@@ -23,17 +23,17 @@ def views(model: KDAC, X: Any, y: Any | None = None, names: Sequence[str] = ()) 
     names
         Names of the labelings given, then of the alternatives, such as ``["pose", "person"]``.
     """
-    given = [] if y is None else [*np.asarray(y).reshape(len(X), -1).T]
-    found = [alternative.labels for alternative in model.alternatives_]
-    named = [f"given {number + 1}" for number in range(len(given))]
-    named += [f"alternative {number + 1}" for number in range(len(found))]
+    known = [] if y is None else [*np.asarray(y).reshape(len(X), -1).T]
+    alternatives = [alternative.labels for alternative in model.alternatives_]
+    named = [f"given {number + 1}" for number in range(len(known))]
+    named += [f"alternative {number + 1}" for number in range(len(alternatives))]
     named = [*names, *named[len(names) :]]
     labelings: dict[str, Any] = {}
-    for name, labels in zip(named, (*given, *found), strict=True):
+    for name, labels in zip(named, (*known, *alternatives), strict=True):
         classes, codes = np.unique(labels, return_inverse=True)
         labelings[name] = codes, [str(one) for one in classes]
-    maps = (_plane(model.transform(X, number)) for number in range(len(found)))
-    stops = {f"view by {name}": flat for name, flat in zip(named[len(given) :], maps, strict=True)}
+    maps = (_plane(model.transform(X, number)) for number in range(len(alternatives)))
+    stops = {f"view by {name}": flat for name, flat in zip(named[len(known) :], maps, strict=True)}
     return {"points": next(iter(stops.values())), "stops": stops, "labelings": labelings}
 
 

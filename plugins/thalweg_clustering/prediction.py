@@ -69,14 +69,14 @@ class Predictor:
 
     def extended(self, similar: np.ndarray) -> np.ndarray:
         """U of new rows."""
-        found = similar @ self.weights
+        embedding = similar @ self.weights
         if self.divided:
-            found /= np.sqrt(np.maximum(similar.sum(axis=1), 1e-300))[:, None]
-        return np.asarray(found - self.mean)
+            embedding /= np.sqrt(np.maximum(similar.sum(axis=1), 1e-300))[:, None]
+        return np.asarray(embedding - self.mean)
 
     def predict(self, z: np.ndarray) -> np.ndarray:
         """Clusters of new rows, projected and in units of sigma, shape ``(n, q)``."""
-        found = np.empty(len(z), dtype=np.int64)
+        labels = np.empty(len(z), dtype=np.int64)
         for first in range(0, len(z), BLOCK):
             rows = z[first : first + BLOCK]
             lost = np.ones(len(rows), bool)  # the kernel sees no row, or one: the nearest decides
@@ -88,5 +88,5 @@ class Predictor:
                 chosen = squared_distances(extended, self.centers).argmin(axis=1)
             if lost.any():
                 chosen[lost] = self.labels[squared_distances(rows[lost], self.z).argmin(axis=1)]
-            found[first : first + BLOCK] = chosen
-        return found
+            labels[first : first + BLOCK] = chosen
+        return labels

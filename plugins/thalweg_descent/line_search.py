@@ -174,7 +174,7 @@ class StrongWolfe(LineSearch):
             trial = line.evaluate(step)
             if not self.lowers(line, trial) or (left.step > 0 and trial.value > left.value):
                 return self._zoom(line, left, trial)
-            if self._flat(line, trial) or (trial.slope < 0 and step >= line.longest):
+            if self._is_flat(line, trial) or (trial.slope < 0 and step >= line.longest):
                 return trial
             if trial.slope >= 0:
                 return self._zoom(line, trial, left)
@@ -184,7 +184,7 @@ class StrongWolfe(LineSearch):
             left, step = trial, min(farther, 10 * step, line.longest)
         return left if left.step > 0 else None
 
-    def _flat(self, line: LineFunction, trial: Trial) -> bool:
+    def _is_flat(self, line: LineFunction, trial: Trial) -> bool:
         return abs(trial.slope) <= self.curvature * abs(line.start.slope)
 
     def _zoom(self, line: LineFunction, low: Trial, high: Trial) -> Trial | None:
@@ -203,7 +203,7 @@ class StrongWolfe(LineSearch):
             if not self.lowers(line, trial) or (low.step > 0 and trial.value > low.value):
                 high = trial
                 continue
-            if self._flat(line, trial):
+            if self._is_flat(line, trial):
                 return trial
             if trial.slope * span >= 0:
                 high = low

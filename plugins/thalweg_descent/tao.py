@@ -50,7 +50,7 @@ class Tao(external.ExternalSolver):
         if self.type not in FITTING:
             hint = suggestion(self.type, FITTING)
             raise InputError(f"TAO has no type '{self.type}' that fits this problem{hint}")
-        if self.type in PLAIN and not self._plain:
+        if self.type in PLAIN and not self._is_plain:
             takers = ", ".join(sorted((*NEWTON, *WITH_H0)))
             raise InputError(
                 f"solver 'tao:{self.type}' has no place for a preconditioner; "
@@ -69,12 +69,12 @@ class Tao(external.ExternalSolver):
             require(objective, (HessianProduct,), f"solver 'tao:{self.type}'", fitting)
 
     @property
-    def _plain(self) -> bool:
+    def _is_plain(self) -> bool:
         return self.preconditioner is None or self.preconditioner.is_identity
 
     def start(self, state: external.ExternalState, known: bool) -> external.RunningSolver:
         """TAO at ``state.origin``."""
-        preconditioner = None if self._plain else self.preconditioner
+        preconditioner = None if self._is_plain else self.preconditioner
         return _RunningTao(self.type, external.Evaluator(state, known), preconditioner, state)
 
 

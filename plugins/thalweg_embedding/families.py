@@ -143,12 +143,12 @@ def umap(
     # In units of the spread, so that the fit succeeds for any.
     r = np.linspace(0.0, 3.0, 300)
     close = min_dist / spread
-    wanted = np.where(r < close, 1.0, np.exp(-(r - close)))
+    target = np.where(r < close, 1.0, np.exp(-(r - close)))
 
     def curve(r: np.ndarray, a: float, b: float) -> np.ndarray:
         return np.asarray(1.0 / (1.0 + a * r ** (2.0 * b)))
 
-    (a, b), _ = scipy.optimize.curve_fit(curve, r, wanted)
+    (a, b), _ = scipy.optimize.curve_fit(curve, r, target)
     a *= spread ** (-2.0 * b)
     a, b = float(f"{a:.6g}"), float(f"{b:.6g}")  # so that compiled code is found again
     functions = cross_entropy_functions(a, b, OFFSET)

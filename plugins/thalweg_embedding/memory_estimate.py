@@ -130,7 +130,7 @@ def memory_per_rank(comm: MPI.Comm) -> float:
     return min_over_ranks(comm, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / ranks)
 
 
-def _relocated(problem: Problem) -> bool:
+def _is_relocated(problem: Problem) -> bool:
     """Whether rows are brought to ranks by cells of the data, which are taken to be dense."""
     options = problem.objective
     if options.get("affinity") == "precomputed" or options.get("metric") == "precomputed":
@@ -164,7 +164,7 @@ def _neighbors(problem: Problem, k: float) -> PhaseEstimate:
 
 
 def _affinities(problem: Problem, k: float) -> PhaseEstimate:
-    entries = problem.local_rows * (UNEVEN if _relocated(problem) else 1.0) * k
+    entries = problem.local_rows * (UNEVEN if _is_relocated(problem) else 1.0) * k
     made = MADE + SENT * (problem.ranks > 1)
     return PhaseEstimate(
         "affinities", KEPT * entries, (made - KEPT) * entries, advice="use a smaller perplexity"
@@ -194,7 +194,7 @@ def _iterations(problem: Problem, edges: float) -> PhaseEstimate:
     if ranks > 1 and d > 1 and rows >= defaults.SLAB_ROWS:
         # Ranks share modes of both signs along one axis.
         modes /= min(ranks, round(0.5 * modes ** (1.0 / d)))
-    ghosts = BORDER_ROWS * n if _relocated(problem) else _ghosts(problem, edges)
+    ghosts = BORDER_ROWS * n if _is_relocated(problem) else _ghosts(problem, edges)
     return PhaseEstimate(
         "iterations", map_bytes * MAP_ARRAYS, MODE_BYTES * modes + 120.0 * n + 8.0 * d * ghosts,
         advice="use a larger repulsion_error",

@@ -56,17 +56,17 @@ def main(argv: list[str]) -> int:
         with scan_progress(secants, 1.0) as progress:
             return certify(secants, compressed, arithmetic=arguments.arithmetic, progress=progress)
 
-    found = {"": certified(dataset.layout.local(vectors) if of_rows else vectors)}
+    certificates = {"": certified(dataset.layout.local(vectors) if of_rows else vectors)}
     rank = min(vectors.shape[of_rows], dataset.layout.columns)
     for name in rivals:
         psi = secants.directions[:rank]
         if name != "pca":
             psi = minimize(NearIsometry(secants, None, rank), solver=name).x
-        found[name] = certified(np.asarray(dataset.values @ psi.T) if of_rows else psi)
+        certificates[name] = certified(np.asarray(dataset.values @ psi.T) if of_rows else psi)
     if comm.rank == 0:
-        own, *others = (one.as_dict() for one in found.values())
+        own, *others = (one.as_dict() for one in certificates.values())
         against = {"against": dict(zip(rivals, others, strict=True))} if rivals else {}
-        lines = (f"{name}: {one}" if name else str(one) for name, one in found.items())
+        lines = (f"{name}: {one}" if name else str(one) for name, one in certificates.items())
         print(as_json({**own, **against}, None) if arguments.json else "\n".join(lines))
     return 0
 

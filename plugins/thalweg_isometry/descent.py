@@ -92,13 +92,13 @@ def descend(
         if agreed(comm, bool(curved)):
             pairs = (*pairs, (step, change))[-most_pairs:]
         history.append(value)
-        stalled = measure > goal and _out_of_reach(history, enough, patience)
+        stalled = measure > goal and _is_out_of_reach(history, enough, patience)
     norm = agreed(comm, float(np.linalg.norm(gradient)))
     met = measure <= goal
     return Descent(point, measure, norm, used, met, stalled and not met, tuple(pairs))
 
 
-def _out_of_reach(history: list[float], enough: float, steps: int, window: int = 40) -> bool:
+def _is_out_of_reach(history: list[float], enough: float, steps: int, window: int = 40) -> bool:
     """Whether the values, at their geometric rate over the window, stay above ``enough``."""
     if len(history) <= window or history[-1] <= enough:
         return False

@@ -40,13 +40,13 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     if problem.preconditioner.get("name") == "kronecker":
         factors = 8.0 * 3.0 * sum((a + 1.0) ** 2 + b**2 for a, b in itertools.pairwise(sizes))
     chunk = number * CHUNK * 4.0 * sum(sizes)
-    kept = 0.0
+    stored = 0.0
     if factors or solver in ("saddle-free-subspace", "hessian-free"):
         # Those of the last point are there while those of the next are made.
         activations = number * n * (2.0 * sum(sizes) - sizes[0])
-        kept = 2.0 * activations if activations <= ACTIVATIONS else 0.0
+        stored = 2.0 * activations if activations <= ACTIVATIONS else 0.0
     training = PhaseEstimate(
-        "training", factors + kept, chunk + 3.0 * 8.0 * weights,
+        "training", factors + stored, chunk + 3.0 * 8.0 * weights,
         advice="use precision = 'single', or a smaller network",
     )  # fmt: skip
     return [load, start, training]

@@ -172,8 +172,8 @@ class SaddleFree(Solver[SaddleFreeState]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = self.preconditioner
-        if self.method != "lanczos" and given is not None and not given.is_identity:
+        inner = self.preconditioner
+        if self.method != "lanczos" and inner is not None and not inner.is_identity:
             raise InputError(f"method = '{self.method}' takes no preconditioner; use 'lanczos'")
 
     @classmethod
@@ -271,10 +271,10 @@ class SaddleFree(Solver[SaddleFreeState]):
         if self.method != "lanczos":
             return METHODS[self.method](*parts)
         options = {"progress": PROGRESS * forcing, "dtype": krylov_type(state.objective)}
-        given = self.preconditioner
-        if given is not None and not given.is_identity:
-            given.update(state.x)
-            options["solve"] = lambda piece: slices.take(given.apply(slices.join(piece)))
+        inner = self.preconditioner
+        if inner is not None and not inner.is_identity:
+            inner.update(state.x)
+            options["solve"] = lambda piece: slices.take(inner.apply(slices.join(piece)))
         return LanczosAbsolute(*parts, **options)
 
     def _metric(self, state: SaddleFreeState, slices: Slices) -> np.ndarray | float:

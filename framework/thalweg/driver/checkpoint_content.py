@@ -103,7 +103,7 @@ def _inside(hint: Any, place: int = -1) -> Any:
     return inner[place] if listed else inner[0]
 
 
-def _declares(hint: Any, kind: Any) -> bool:
+def _has_mark(hint: Any, kind: Any) -> bool:
     """Whether an annotation is a kind of rows, or an optional one."""
     (mark,) = kind.__metadata__
     return any(mark in getattr(choice, "__metadata__", ()) for choice in _choices(hint))
@@ -171,8 +171,8 @@ class ContentWriter:
     def _encode_array(self, array: np.ndarray, path: str, hint: Any) -> Any:
         if array.dtype.hasobject:
             raise TypeError(f"state field '{path}' is an array of objects; it cannot be saved")
-        name, own = self._unused_name(path), _declares(hint, OwnRows)
-        rows = own or _declares(hint, Rows)
+        name, own = self._unused_name(path), _has_mark(hint, OwnRows)
+        rows = own or _has_mark(hint, Rows)
         if rows and not array.ndim:
             raise TypeError(f"state field '{path}' is annotated as rows, and is a number")
         if not own and (self.layout.replicated or not rows):

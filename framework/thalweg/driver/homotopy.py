@@ -195,9 +195,9 @@ class Stages:
         parameter = self._homotopy.homotopy_parameter
         row = {self.columns[0]: parameter}
         if self.schedule is not None:
-            wanted, known = self.schedule.values[-1], state.value
-            if parameter != wanted:
-                known = self._homotopy.value_at(wanted, state.value)
+            last, known = self.schedule.values[-1], state.value
+            if parameter != last:
+                known = self._homotopy.value_at(last, state.value)
             row.update(stage=self.at.stage, wanted_objective=known)
         if self._predictor is not None:
             row["tangent_products"] = self.at.products

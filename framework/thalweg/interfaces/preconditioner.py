@@ -40,8 +40,8 @@ class Preconditioner(HasNotes, Identified, ABC):
         options = {
             name: getattr(self, name, self) for name in inspect.signature(type(self)).parameters
         }
-        kept = all(option is not self for option in options.values())
-        return {"class": type(self).__qualname__, **(options if kept else vars(self))}
+        has_all = all(option is not self for option in options.values())
+        return {"class": type(self).__qualname__, **(options if has_all else vars(self))}
 
     @abstractmethod
     def setup(self, objective: Objective, x: Array) -> None:

@@ -179,8 +179,8 @@ class Plugins:
         text = f"no {kind.kind} is called {name!r}{suggestion(name, names)}"
         for other, specs in self._specs.items():
             if family in specs and other is not kind:
-                given, wanted = with_article(other.kind), with_article(kind.kind)
-                text = f"{name!r} is {given}, not {wanted}{suggestion(name, names)}"
+                this, needed = with_article(other.kind), with_article(kind.kind)
+                text = f"{name!r} is {this}, not {needed}{suggestion(name, names)}"
         if self.broken:
             text += " (not loaded: " + "; ".join(f"{b}: {b.error}" for b in self.broken) + ")"
         raise InputError(text)

@@ -145,8 +145,8 @@ class Spec:
     def build(self, *arguments: Any, options: Mapping[str, Any], **others: Any) -> Any:
         """Call the code with options, which are under the names of a configuration."""
         keywords = {option.name: option.keyword for option in self.declared_options}
-        given = {keywords.get(name, name): value for name, value in options.items()}
-        return self.resolve()(*arguments, **given, **others)
+        by_keyword = {keywords.get(name, name): value for name, value in options.items()}
+        return self.resolve()(*arguments, **by_keyword, **others)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,7 +84,7 @@ class LanczosBasis:
             self._refuse_asymmetry(along, k)
         self._images.subtract(along, image)
         left, vector = self._solved(image)
-        if self._drifts(along, left):
+        if self._has_drifted(along, left):
             again = self._store.coefficients(image, k + 1)
             self._images.subtract(again, image)
             along[k] += again[k]
@@ -126,7 +126,7 @@ class LanczosBasis:
         if self._images is not self._store:
             self._images.append(image / length)
 
-    def _drifts(self, along: np.ndarray, left: float) -> bool:
+    def _has_drifted(self, along: np.ndarray, left: float) -> bool:
         """Whether the bound on the inner products of the next vector is too large; moves it."""
         older, last = self._drift
         rounding = UNITS * self._rounding * float(np.hypot(np.linalg.norm(along), left))

@@ -64,7 +64,7 @@ class LanczosAbsolute(AbsoluteSolver):
             error > self.tolerance
             and not self.basis.complete
             and self.steps < self.limit
-            and not self._slow(damping)
+            and not self._is_slow(damping)
         ):
             more = min(STRIDE, self.limit - self.steps)
             self.steps += self.basis.extend_to(len(self.basis) + more, self.product)
@@ -91,7 +91,7 @@ class LanczosAbsolute(AbsoluteSolver):
             self._coordinates_of[key] = -self.gradient_norm * scaled
         return self._coordinates_of[key]
 
-    def _slow(self, damping: float) -> bool:
+    def _is_slow(self, damping: float) -> bool:
         """Whether the last steps lowered the model by too little to go on."""
         m, window = len(self.basis), 2 * STRIDE
         if self.progress == 0.0 or m < 2 * window:

@@ -153,7 +153,7 @@ class SecantSet(Identified):
         #: Variances along them, largest first, times the number of points.
         self.spread = frame.variances
         self._tiles = TileScans(self, frame)
-        if self.layout.rows < 2 or not self._any_distinct():
+        if self.layout.rows < 2 or not self._has_distinct_points():
             among = {
                 "all": f"the {self.layout.rows} points",
                 "within-class": "the points of a class",
@@ -264,7 +264,7 @@ class SecantSet(Identified):
         """This rank's points as one array, sparse rows packed."""
         return self.points.packed if isinstance(self.points, SparseRows) else self.points
 
-    def _any_distinct(self) -> bool:
+    def _has_distinct_points(self) -> bool:
         if self.listed or self.n_pairs == 0:
             return self.n_pairs > 0
         first = self.rows_of(np.zeros(1, dtype=np.int64))[0]
