@@ -14,7 +14,7 @@ import numpy as np
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.parallel import agreed, on_root
+from thalweg.parallel import agreed, on_root, refuse_differing
 from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.build import NoView, build_kdac
 from thalweg_clustering.kdac import KDACObjective
@@ -142,6 +142,7 @@ def find_alternatives(
         See :func:`~thalweg_clustering.build.build_kdac`.
     """
     comm, seed = dataset.comm, options.get("seed", 0)
+    refuse_differing(comm, "the labelings of KDAC", getattr(labelings, "__len__", int)())
     known, task = list(labelings), options.pop("task", "alternative")
     told = ("other_labels", *(("links", "pairs") if task == "semi-supervised" else ()))
     if not known and all(options.get(name) is None for name in told):

@@ -10,7 +10,7 @@ import scipy.special
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, max_over_ranks, sum_over_ranks
+from thalweg.parallel import Layout, max_over_ranks, refuse_differing, sum_over_ranks
 from thalweg_embedding import defaults
 from thalweg_embedding.affinities.affinities_from_data import (
     LINKS,
@@ -68,6 +68,8 @@ def embedding(
             f"the data must be a thalweg.Dataset, not a {type(dataset).__name__}; "
             "thalweg.Dataset.from_array makes one"
         )
+    plain = {k: v if isinstance(v, str | int | float) else type(v) for k, v in options.items()}
+    refuse_differing(dataset.comm, "the options of an embedding", plain, start is None)
     chosen = EmbeddingOptions(**options)
     if chosen.affinity == "auto":
         chosen = replace(chosen, affinity=family.affinity)

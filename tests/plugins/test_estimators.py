@@ -15,7 +15,7 @@ from thalweg import Dataset
 from thalweg.errors import InputError, ThalwegError
 from thalweg.parallel import MPI, raise_on_all_ranks
 from thalweg.parallel.reductions import same_on_all_ranks
-from thalweg_clustering import KDAC, build_kdac, compare_labelings
+from thalweg_clustering import KDAC, build_kdac, compare_labelings, find_alternatives
 from thalweg_embedding import TSNE, LaplacianEigenmaps, PaCMAP
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_isometry import SecantPCA, certify
@@ -171,6 +171,9 @@ def test_arguments_that_differ_between_ranks_are_an_error_on_all(comm):
         lambda: build_kdac(data, comm, labelings=[labels], sigma=2.0 + comm.rank),
         lambda: KDAC("auto").fit(rows(comm, bad=comm.rank == 1)),
         lambda: maps.map_quality(data, places[:, : 2 - comm.rank % 2]),
+        lambda: maps.embedding(maps.T_SNE, data, perplexity=5.0 + comm.rank),
+        lambda: maps.embedding(maps.T_SNE, data, metric="euclid" if comm.rank else "cosine"),
+        lambda: find_alternatives(data, 3 if comm.rank else [labels], sigma=2.0),
         lambda: model.inverse_transform(places * (1e200 if comm.rank else 1.0)),
         lambda: certify(data, own, quantity="x" if comm.rank else "distance"),
         lambda: model.stability(2 + comm.rank),
