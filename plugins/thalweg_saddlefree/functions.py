@@ -21,16 +21,12 @@ from thalweg.plugins import Help
 class Function(Identified, ABC):
     """A twice differentiable function of ``size`` numbers; arrays have shape ``(size,)``."""
 
-    #: Least size, of which every size must be a multiple where ``in_groups``.
     least: ClassVar[int] = 1
-    in_groups: ClassVar[bool] = False
 
     def __init__(self, size: int) -> None:
-        name = type(self).__name__
         if size < self.least:
+            name = type(self).__name__
             raise InputError(f"{name} needs a size of at least {self.least}, not {size}")
-        if self.in_groups and size % self.least:
-            raise InputError(f"{name} needs a size that is a multiple of {self.least}, not {size}")
         self.size = size
 
     @abstractmethod
@@ -151,46 +147,6 @@ class Rosenbrock(LeastSquares):
         return np.append(-20.0 * r[: self.size - 1] * v[:-1], 0.0)
 
 
-class PowellSingular(LeastSquares):
-    """Powell's singular function on groups of four: the Hessian at the minimum 0 has rank two.
-
-    Residuals of a group are a + 10 b, 5^(1/2) (c - d), (b - 2 c)^2 and 10^(1/2) (a - d)^2.
-    """
-
-    least = 4
-    in_groups = True
-
-    #: Linear functions of a group, as rows; a residual is its function or the square of it.
-    linear = np.array(
-        [[1, 10, 0, 0], [0, 0, 5**0.5, -(5**0.5)], [0, 1, -2, 0], [10**0.25, 0, 0, -(10**0.25)]]
-    )
-    squared = np.array([False, False, True, True])
-
-    def start(self) -> np.ndarray:
-        return np.resize([3.0, -1.0, 0.0, 1.0], self.size)
-
-    def _mapped(self, x: np.ndarray) -> np.ndarray:
-        return x.reshape(-1, 4) @ self.linear.T
-
-    def _slopes(self, x: np.ndarray) -> np.ndarray:
-        return np.where(self.squared, 2.0 * self._mapped(x), 1.0)
-
-    def residuals(self, x: np.ndarray) -> np.ndarray:
-        mapped = self._mapped(x)
-        return np.where(self.squared, mapped**2, mapped).ravel()
-
-    def forward(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        return (self._slopes(x) * self._mapped(v)).ravel()
-
-    def backward(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
-        return ((self._slopes(x) * r.reshape(-1, 4)) @ self.linear).ravel()
-
-    def second_order_term(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """The two squared residuals of each group are not linear."""
-        curved = np.where(self.squared, 2.0 * r.reshape(-1, 4), 0.0)
-        return ((curved * self._mapped(v)) @ self.linear).ravel()
-
-
 class MonkeySaddle(Function):
     """``x^3 - 3 x y^2 + (x^2 + y^2)^2 / 4``: three valleys meet where even the Hessian is zero.
 
@@ -291,6 +247,5 @@ def build_monkey_saddle(
 
 
 build_rosenbrock = functools.partial(_of_any_size, Rosenbrock, size=2)
-build_powell_singular = functools.partial(_of_any_size, PowellSingular, size=4)
 build_styblinski_tang = functools.partial(_of_any_size, StyblinskiTang, size=20)
 build_ginzburg_landau = functools.partial(_of_any_size, GinzburgLandau)

@@ -12,7 +12,6 @@ NETWORKS = {
 }
 FUNCTIONS = {
     "rosenbrock": "Rosenbrock's curved valley in any dimension",
-    "powell-singular": "Powell's function with a singular Hessian at its minimum",
     "monkey-saddle": "the monkey saddle, bounded below by a quartic term",
     "styblinski-tang": "separable quartic with saddles of every index",
     "ginzburg-landau": "a chain of double wells, from beside a saddle",
