@@ -214,7 +214,7 @@ class NetworkObjective(
                 count -= len(rows)
         self._count("gradient", self._value_rows.total)
         if keep:
-            self._linearized, self._linearized_at = linearized, flat
+            self._linearized, self._linearized_at = linearized, flat.copy()
         gradient = self._with_decay(sums, self._value_rows.total, x)
         value = self._mean(exact_sum(totals), self._value_rows.total) + self._decay(x)
         return value, gradient
@@ -349,7 +349,7 @@ class NetworkObjective(
                 self.network.linearize(flat, part, goals)[1]
                 for part, goals in _chunks(rows, targets)
             ]
-            self._linearized_at = flat
+            self._linearized_at = flat.copy()  # callers may change theirs in place
             self._count_linearizing()
         assert self._linearized is not None
         yield from self._linearized

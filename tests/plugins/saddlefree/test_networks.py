@@ -78,6 +78,15 @@ def test_values_gradients_and_products_do_not_depend_on_the_ranks(comm, kind):
         np.testing.assert_allclose(many, one, rtol=1e-10, atol=1e-13)
 
 
+def test_products_follow_a_point_that_is_changed_in_place():
+    objective, other = (KINDS["least squares"](MPI.COMM_SELF) for _ in range(2))
+    x, along = objective.initial_point(0), objective.layout.random_normal(5)
+    objective.hessian_product(x, along)
+    x += 0.5
+    found = objective.hessian_product(x, along)
+    np.testing.assert_array_equal(found, other.hessian_product(x, along))
+
+
 def test_the_gauss_newton_matrix_is_the_hessian_where_the_fit_is_perfect():
     objective = build_autoencoder(digits(MPI.COMM_SELF), MPI.COMM_SELF, layers=[16, 5])
     x = objective.initial_point(0)
