@@ -215,7 +215,12 @@ class KDACObjective(PairSum, Alternation):
             layout = self.rows.with_columns(projected.shape[1])
             distances = np.sqrt(nearest_neighbors(layout, projected, count)[1][:, -1])
             largest = max_over_ranks(self.comm, float(distances.max(initial=0.0)))
-            self.kernel.scales = 1.0 / np.maximum(distances, 1e-3 * max(largest, 1e-300))
+            if not largest > 0.0:
+                raise InputError(
+                    f"local_scaling needs rows that do not all coincide with their {count} nearest "
+                    "ones; remove duplicates, or give sigma"
+                )
+            self.kernel.scales = 1.0 / np.maximum(distances, 1e-3 * largest)
             blocks["scales"] = self.kernel.scales[:, None]
         if self.kernel.function.normalized and self.has_embedding:
             degrees = self.kernel.row_sums(w)

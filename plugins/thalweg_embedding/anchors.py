@@ -7,8 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.errors import InputError
-from thalweg.parallel import Array, Layout, on_root, sum_over_ranks
+from thalweg.errors import InputError, refuse_masked
+from thalweg.parallel import (
+    Array,
+    Layout,
+    on_root,
+    raise_on_all_ranks,
+    refuse_differing,
+    sum_over_ranks,
+)
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 from thalweg_embedding.relocation import RowMatrix, degrees_and_free, placed_weights
@@ -20,13 +27,17 @@ def anchor_table(given: Any, layout: Layout) -> np.ndarray:
     ``given``: that table, also as a dictionary or the name of a file, ``.npy`` or lines ``number,
     x, y``; or rows of places, NaN of points that are free as those beyond the last are.
     """
+    refuse_masked(given, "the anchors")
     try:
         if isinstance(given, Mapping):
             given = [(row, *np.ravel(place)) for row, place in given.items()]
         elif isinstance(given, str | Path):
             file = Path(given).expanduser()
             given = np.load(file) if file.suffix == ".npy" else np.loadtxt(file, delimiter=",")
-        table = np.atleast_2d(np.asarray(given, dtype=float))
+        table = np.atleast_2d(np.asarray(given))
+        if np.iscomplexobj(table) or not table.size:
+            raise TypeError("there are no real ones")
+        table = table.astype(float)
     except (TypeError, ValueError) as error:
         raise InputError(f"the anchors cannot be read as an array of numbers: {error}") from error
     if table.shape[1:] == (layout.columns,):
@@ -56,7 +67,7 @@ class Anchors:
 
     @classmethod
     def of(cls, given: Any, weight: float | None, layout: Layout) -> "Anchors | None":
-        """What a user gives.  Collective.
+        """What a user gives, the same on all ranks.  Collective.
 
         A weight of 1 draws as strongly as a point's neighbors do where they are near.
         """
@@ -64,7 +75,10 @@ class Anchors:
             if weight is not None:
                 raise InputError("anchor_weight has no meaning without anchors; leave it out")
             return None
-        table = on_root(layout.comm, lambda: anchor_table(given, layout))
+        with raise_on_all_ranks(layout.comm):
+            own = given if isinstance(given, str | Path) else anchor_table(given, layout)
+        refuse_differing(layout.comm, "the anchors", own)
+        table = on_root(layout.comm, lambda: anchor_table(own, layout))
         rows = table[:, 0].astype(int) - layout.start
         here, places = (rows >= 0) & (rows < layout.local_rows), np.zeros(layout.shape)
         anchored, rows = np.zeros((layout.local_rows, 1), dtype=bool), rows[here]

@@ -92,10 +92,8 @@ def map_quality(
     arguments = labels is None, neighbors, sample, seed
     refuse_differing(layout.comm, "the arguments of map_quality", *arguments)
     with raise_on_all_ranks(layout.comm):
-        if labels is not None:
-            labels = Dataset.from_array(np.zeros((layout.rows, 1)), labels).labels
-    if labels is None:
-        labels = data.gather_labels()
+        named = data if labels is None else Dataset.from_array(np.zeros((layout.rows, 1)), labels)
+    labels = _known_labels(named)
     refuse_differing(layout.comm, "the labels", labels)
     for name, number in ("neighbors", neighbors), ("sample", sample), ("seed", seed):
         Option(name, int, 1, "", minimum=float(name != "seed")).check(number, "map_quality")
@@ -107,10 +105,11 @@ def map_quality(
     apart = whole[asked] - whole[after[:, 0]]
     accuracy = {}
     if labels is not None:  # ties go to the smaller class
-        _, numbers = np.unique(labels, return_inverse=True)
-        votes = np.zeros((len(asked), numbers.max() + 1))
-        np.add.at(votes, (np.arange(len(asked))[:, None], numbers[after]), 1.0)
-        accuracy = {"accuracy": float((votes.argmax(axis=1) == numbers[asked]).mean())}
+        votes = np.zeros((len(asked), labels.max() + 2))  # the last for unknown ones
+        np.add.at(votes, (np.arange(len(asked))[:, None], labels[after]), 1.0)
+        voted = (labels[asked] >= 0) & votes[:, :-1].any(axis=1)
+        right = votes[voted, :-1].argmax(axis=1) == labels[asked][voted]
+        accuracy = {"accuracy": float(right.mean()) if voted.any() else math.nan}
     return {
         "recall": float(are_kept(before, after, layout.rows).mean()),
         **accuracy,
@@ -154,9 +153,18 @@ def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.C
     measures: dict[str, Any] = {"neighbor_preservation": kept}
     if math.isfinite(dimension := intrinsic_dimension(squared)):
         measures["intrinsic_dimension"] = dimension
-    if (labels := dataset.gather_labels()) is not None:
-        measures["nearest_neighbor_error"] = float(np.mean(labels[after[:, 0]] != labels[sample]))
+    if (labels := _known_labels(dataset)) is not None:
+        own, nearest = labels[sample], labels[after[:, 0]]
+        if (known := (own >= 0) & (nearest >= 0)).any():
+            measures["nearest_neighbor_error"] = float(np.mean((own != nearest)[known]))
     return measures
+
+
+def _known_labels(data: Dataset) -> np.ndarray | None:
+    """Labels of all rows, -1 for unknown ones; None if there are none.  Collective."""
+    own = data.partial_labels()
+    labels = None if own is None else data.layout.gather_rows(own)
+    return None if labels is None or labels.max() < 0 else labels
 
 
 def trustworthiness(
@@ -243,9 +251,10 @@ def _center_correlation(
         rows = sampled_rows(layout, CENTERS, seed)
         centers = [layout.gather_some(table, rows) for table in tables]
     else:
-        _, groups, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+        classes, groups, sizes = np.unique(labels, return_inverse=True, return_counts=True)
         centers = [np.zeros((len(sizes), table.shape[1])) for table in tables]
         for sums, table in zip(centers, tables, strict=True):
             np.add.at(sums, layout.local(groups), table)
-        centers = [sum_over_ranks(data.comm, sums) / sizes[:, None] for sums in centers]
+        means = [sum_over_ranks(data.comm, sums) / sizes[:, None] for sums in centers]
+        centers = [rows[classes >= 0] for rows in means]
     return float(spearmanr(*map(pdist, centers)).statistic) if len(centers[0]) > 2 else math.nan

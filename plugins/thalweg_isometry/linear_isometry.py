@@ -202,9 +202,11 @@ class LinearIsometry(  # type: ignore[misc]
             if y is None:
                 raise InputError("secants within a class need classes; give y")
             refuse_masked(y, "the classes in y")
-            values, classes = np.unique(np.asarray(y), return_inverse=True)
-            if values.dtype.kind == "f" and not np.isfinite(values).all():
-                raise InputError("a class in y is not finite; leave out rows without one")
+            classes = np.asarray(y)
+            known = [label is not None and label == label for label in classes.flat]
+            if not np.all(np.isfinite(classes) if classes.dtype.kind == "f" else known):
+                raise InputError("a class in y is none, or not finite; leave out rows without one")
+            classes = np.unique(classes, return_inverse=True)[1]
         if not sparse:
             dataset = X if isinstance(X, Dataset) else Dataset.from_array(X, classes)
             if pairs is None:

@@ -46,45 +46,6 @@ class Function(Identified, ABC):
         """Hessian at x times v."""
 
 
-class LeastSquares(Function):
-    """A sum of squared residuals: ``f = r'r``, so that Gauss-Newton has a meaning."""
-
-    @abstractmethod
-    def residuals(self, x: np.ndarray) -> np.ndarray:
-        """r(x)."""
-
-    @abstractmethod
-    def forward(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Jacobian times v."""
-
-    @abstractmethod
-    def backward(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
-        """Transposed Jacobian times r."""
-
-    @abstractmethod
-    def second_order_term(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """``sum_i r_i (second derivative of residual i) v``."""
-
-    def value(self, x: np.ndarray) -> float:
-        """Sum of squares."""
-        r = self.residuals(x)
-        return float(r @ r)
-
-    def gradient(self, x: np.ndarray) -> np.ndarray:
-        """``2 J'r``."""
-        return 2.0 * self.backward(x, self.residuals(x))
-
-    def gauss_newton_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """``2 J'J v``."""
-        return 2.0 * self.backward(x, self.forward(x, v))
-
-    def hessian_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """``2 (J'J + sum r_i D^2 r_i) v``."""
-        return self.gauss_newton_product(x, v) + 2.0 * self.second_order_term(
-            x, self.residuals(x), v
-        )
-
-
 class FunctionObjective(Objective, HessianProduct):
     """Objective of a :class:`Function`, the same work on every rank.
 
@@ -113,38 +74,52 @@ class FunctionObjective(Objective, HessianProduct):
         return self.function.hessian_product(x[:, 0], direction[:, 0])[:, None]
 
 
-class LeastSquaresObjective(FunctionObjective, GaussNewtonProduct):
+class RosenbrockObjective(FunctionObjective, GaussNewtonProduct):
     """The same for a sum of squares, with Gauss-Newton products."""
 
-    function: LeastSquares
+    function: "Rosenbrock"
 
     def gauss_newton_product(self, x: Array, direction: Array) -> Array:
         return self.function.gauss_newton_product(x[:, 0], direction[:, 0])[:, None]
 
 
-class Rosenbrock(LeastSquares):
-    """``sum 100 (x[i+1] - x[i]^2)^2 + (1 - x[i])^2``, minimum 0 at (1, ..., 1)."""
+class Rosenbrock(Function):
+    """``r'r = sum 100 (x[i+1] - x[i]^2)^2 + (1 - x[i])^2``, minimum 0 at (1, ..., 1)."""
 
     least = 2
 
     def start(self) -> np.ndarray:
         return np.resize([-1.2, 1.0], self.size)
 
+    def value(self, x: np.ndarray) -> float:
+        r = self.residuals(x)
+        return float(r @ r)
+
+    def gradient(self, x: np.ndarray) -> np.ndarray:
+        return 2.0 * self.backward(x, self.residuals(x))
+
+    def gauss_newton_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """``2 J'J v``."""
+        return 2.0 * self.backward(x, self.forward(x, v))
+
+    def hessian_product(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """``2 (J'J + sum r_i D^2 r_i) v``; only the valley residuals are not linear."""
+        bent = -20.0 * self.residuals(x)[: self.size - 1] * v[:-1]
+        return self.gauss_newton_product(x, v) + 2.0 * np.append(bent, 0.0)
+
     def residuals(self, x: np.ndarray) -> np.ndarray:
         """The n - 1 valley residuals, then the n - 1 slope residuals."""
         return np.concatenate([10.0 * (x[1:] - x[:-1] ** 2), 1.0 - x[:-1]])
 
     def forward(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Jacobian times v."""
         return np.concatenate([10.0 * (v[1:] - 2.0 * x[:-1] * v[:-1]), -v[:-1]])
 
     def backward(self, x: np.ndarray, r: np.ndarray) -> np.ndarray:
+        """Transposed Jacobian times r."""
         valley, slope = np.split(r, 2)
         falling = 20.0 * x[:-1] * valley + slope
         return np.append(0.0, 10.0 * valley) - np.append(falling, 0.0)
-
-    def second_order_term(self, x: np.ndarray, r: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Only the valley residuals are not linear."""
-        return np.append(-20.0 * r[: self.size - 1] * v[:-1], 0.0)
 
 
 class MonkeySaddle(Function):
@@ -235,7 +210,7 @@ def _of_any_size(
     spread: Spread = 0.0,
 ) -> FunctionObjective:
     """Objective of a function of any number of variables."""
-    kind = LeastSquaresObjective if issubclass(function, LeastSquares) else FunctionObjective
+    kind = RosenbrockObjective if function is Rosenbrock else FunctionObjective
     return kind(comm, function(size), spread)
 
 

@@ -173,6 +173,7 @@ def test_arguments_that_differ_between_ranks_are_an_error_on_all(comm):
         lambda: maps.map_quality(data, places[:, : 2 - comm.rank % 2]),
         lambda: maps.embedding(maps.T_SNE, data, perplexity=5.0 + comm.rank),
         lambda: maps.embedding(maps.T_SNE, data, metric="euclid" if comm.rank else "cosine"),
+        lambda: maps.embedding(maps.T_SNE, data, anchors={comm.rank: (0.0, 1.0)}),
         lambda: find_alternatives(data, 3 if comm.rank else [labels], sigma=2.0),
         lambda: model.inverse_transform(places * (1e200 if comm.rank else 1.0)),
         lambda: certify(data, own, quantity="x" if comm.rank else "distance"),

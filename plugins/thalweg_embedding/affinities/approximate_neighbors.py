@@ -54,15 +54,18 @@ def approximate_neighbors(
         search = _Search(layout, cells or CoarseCells.of(layout, values, seed), values, k)
         sample = np.random.default_rng(seed).choice(layout.rows, JUDGED, replace=False)
         rows = layout.own(np.sort(sample))
-        true, limits = search.nearest(rows, len(search.counts), 4 * k)
+        true, limits = nearest_neighbors(layout, values, k, rows)
         probes, candidates = search.wanted_probes(rows, true)
         if ROW_COST + PAIR_COST * candidates < 0.5 * layout.rows:
             indices, squared = search.nearest(np.arange(layout.local_rows), probes, max(8, k // 8))
+            squared = np.ldexp(squared, -2 * search.cells.shift)
             hits = float((squared[rows] <= limits[:, -1:] * (1.0 + 1e-12)).sum())
             recall = layout.comm.allreduce(hits) / (JUDGED * k)
-            squared = np.ldexp(squared, -2 * search.cells.shift)
-            return ApproximateNeighbors(indices, squared, recall)
-        reason = f"for {ENOUGH:.0%} of its neighbors a row would meet {candidates:,.0f} others"
+            if recall > ENOUGH - 0.01:
+                return ApproximateNeighbors(indices, squared, recall)
+            reason = f"products in single precision tell only {recall:.0%} of its neighbors apart"
+        else:
+            reason = f"for {ENOUGH:.0%} of its neighbors a row would meet {candidates:,.0f} others"
     return ApproximateNeighbors(*nearest_neighbors(layout, values, k), 1.0, reason)
 
 

@@ -386,3 +386,9 @@ def test_files_of_links_and_labels_are_of_the_rows_before_some_are_chosen(tmp_pa
 def test_what_tuning_chooses_cannot_be_given_too(option):
     with pytest.raises(InputError, match="chooses sigma and lambda itself"):
         KDAC(tuning="score", **option).fit(designs(), SHAPE)
+
+
+def test_local_scales_of_copies_are_refused():
+    rows = np.repeat(np.random.default_rng(0).normal(size=(10, 3)), 8, axis=0)
+    with pytest.raises(InputError, match="local_scaling needs rows that do not all coincide"):
+        KDAC(sigma=1.0, local_scaling=True).fit(rows, np.arange(80) % 2)

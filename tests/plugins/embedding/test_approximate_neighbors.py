@@ -5,8 +5,9 @@ import pytest
 
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
-from thalweg.parallel import Layout
+from thalweg.parallel import MPI, Layout
 from thalweg_embedding.affinities import approximate_neighbors as module
+from thalweg_embedding.affinities import coarse_cells
 from thalweg_embedding.affinities.approximate_neighbors import approximate_neighbors
 from thalweg_embedding.affinities.coarse_cells import CoarseCells
 from thalweg_embedding.relocation import Relocation
@@ -71,6 +72,17 @@ def test_awkward_rows_are_found_as_well(comm, monkeypatch, case):
     hits = float((found.squared <= limits * (1.0 + 1e-12)).sum())
     assert comm.allreduce(hits) / (layout.rows * k) > 0.94
     check(layout, values, found)
+
+
+def test_groups_that_single_precision_cannot_resolve_are_searched_exactly(monkeypatch):
+    monkeypatch.setattr(module, "ROW_COST", 100)
+    monkeypatch.setattr(coarse_cells, "CELLS", 0.1)  # of several groups each
+    layout, stream = Layout(MPI.COMM_SELF, 4_000, 10), np.random.default_rng(0)
+    groups = np.repeat(stream.normal(size=(40, 10)), 100, axis=0)
+    values = groups + 1e-6 * stream.normal(size=groups.shape)
+    found = approximate_neighbors(layout, values, 5)
+    assert "single precision" in found.exact_because
+    np.testing.assert_array_equal(found.indices, nearest_neighbors(layout, values, 5)[0])
 
 
 @pytest.mark.ranks(1, 3)

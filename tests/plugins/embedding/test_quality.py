@@ -41,6 +41,19 @@ def test_the_leading_axes_keep_more_than_random_places(comm):
 
 
 @pytest.mark.ranks(1, 2)
+def test_unknown_labels_are_no_class(comm):
+    points, labels = clusters()
+    known = np.where(np.arange(200) % 3 > 0, labels, -1)
+    data = Dataset.from_array(points, labels=known, comm=comm)
+    places = points[data.layout.start : data.layout.stop, :5]
+    assert map_quality(data, places)["accuracy"] == 1.0
+    assert map_quality(data, places) == map_quality(data, places, known)
+    assert embedding_quality(places, data, comm)["nearest_neighbor_error"] == 0.0
+    none = Dataset.from_array(points, labels=np.full(200, "-1"), comm=comm)
+    assert "nearest_neighbor_error" not in embedding_quality(places, none, comm)
+
+
+@pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("dimension", [1, 3, 5])
 def test_the_dimension_is_that_of_the_data_whatever_their_columns(comm, dimension):
     random = np.random.default_rng(0)

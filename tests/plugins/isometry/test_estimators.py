@@ -288,7 +288,8 @@ def test_only_given_pairs_are_kept(digits):
     assert np.abs(ratios - 1.0).max() <= 0.2
 
 
-def test_classes_that_are_no_numbers_are_refused():
+@pytest.mark.parametrize("missing", [np.nan, None])
+def test_classes_that_are_no_numbers_are_refused(missing):
     rows = np.random.default_rng(0).normal(size=(6, 3))
-    with pytest.raises(InputError, match="class in y is not finite"):
-        NearIsometricEmbedding(secants="within-class").fit(rows, [0, 0, 1, 1, np.nan, np.nan])
+    with pytest.raises(InputError, match="class in y is none, or not finite"):
+        NearIsometricEmbedding(secants="within-class").fit(rows, [0, 0, 1, 1, missing, missing])

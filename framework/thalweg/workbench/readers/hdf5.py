@@ -57,14 +57,16 @@ def read_hdf5(path: Path, options: Mapping[str, Any], *, columns_first: bool = F
         file.visititems(note)
         if path.suffix.lower() == ".h5ad":
             usual = "obsm/X_pca" if "obsm/X_pca" in names else "X"
-            options = {"key": options.get("key") or usual, "labels": f"obs/{options.get('labels')}"}
+            named = options.get("labels") and f"obs/{options['labels']}"
+            options = {"key": options.get("key") or usual, "labels": named}
             names += [options["key"]] if f"{options['key']}/indptr" in names else []
         key, labels_key = choose_keys(names, options, path)
         labels = None if labels_key is None else _whole(file[labels_key], path).T
         column = file.get(str(options.get("labels")))
         if isinstance(column, h5py.Group) and "categories" in column:  # of code -1: none of them
             words = np.append(_whole(column["categories"], path).astype(str), "")
-            labels = words[_whole(column["codes"], path)]
+            codes = _whole(column["codes"], path)
+            labels = words[np.where((codes < -1) | (codes > len(words) - 2), len(words), codes)]
         array, what = file[key], f"array '{key}' of '{path}'"
         if isinstance(array, h5py.Group):  # a sparse matrix, which is made dense
             shape, form = tuple(array.attrs["shape"]), str(array.attrs["encoding-type"])

@@ -329,7 +329,8 @@ def _prepared(dataset: Dataset, options: Mapping[str, Any], chosen: np.ndarray |
     """The data set in the wanted type, checked, scaled and projected.  Collective."""
     layout, stored, scale = dataset.layout, dataset.values.dtype, options["scale"]
     wanted = np.dtype(options["dtype"])  # what it rounds is rounded when scaled
-    kind = wanted if scale == "none" or np.can_cast(stored, wanted) else np.float64
+    exact = scale == "none" or (scale == "unit" and np.can_cast(stored, wanted))
+    kind = wanted if exact else np.float64
     with np.errstate(over="ignore"):
         values = np.array(dataset.values, dtype=kind, order="C")
     if stored.kind == "f" or values.dtype == np.float64:  # float32 rounds, as who asks for it knows

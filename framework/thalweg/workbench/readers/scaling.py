@@ -11,7 +11,7 @@ from thalweg.parallel import Layout, max_over_ranks, min_over_ranks
 from thalweg.parallel.reductions import sum_over_ranks, values_of_all_ranks
 
 #: A feature whose standard deviation is below this times its size is constant.
-_CONSTANT = 1e-12
+_CONSTANT = 1e-13
 
 #: Sums of squares below this have lost digits, or all of them.
 _LOST = 1e-290
@@ -46,8 +46,7 @@ def scale_standard(values: np.ndarray, layout: Layout) -> tuple[str, ...]:
         mean[lost] /= largest
         squares = _sums_of_squares(values, layout)
     deviation = np.sqrt(squares / layout.rows)
-    floor = _CONSTANT if values.dtype == np.float64 else 1e-6
-    constant = deviation <= floor * np.maximum(np.abs(mean), np.finfo(float).tiny)
+    constant = deviation <= _CONSTANT * np.maximum(np.abs(mean), np.finfo(float).tiny)
     values /= np.where(constant, 1.0, deviation).astype(values.dtype)
     values[:, constant] = 0.0
     if not constant.any():

@@ -25,13 +25,24 @@ def test_standard_scaling_gives_mean_zero_and_variance_one(comm):
     assert np.allclose(values, layout.local(wanted), rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("scale", ["standard", "unit"])
-def test_values_are_rounded_to_single_precision_when_scaled(tmp_path, scale):
-    times = 1_700_000_000 + np.random.default_rng(0).integers(0, 3600, (90, 1))
+TIMES = 1_700_000_000_000_000 + np.random.default_rng(0).integers(0, 3600, (90, 1))
+
+
+@pytest.mark.parametrize(
+    ("scale", "stored"),
+    [
+        ("standard", TIMES),  # microseconds
+        ("standard", (65_535 - (np.arange(1_000) % 400 == 0)).astype(np.uint16)[:, None]),
+        ("standard", np.float32(1e8) + 8 * (TIMES % 10).astype(np.float32)),
+        ("unit", TIMES * 1e-66),
+    ],
+)
+def test_values_are_rounded_to_single_precision_when_scaled(tmp_path, scale, stored):
     section = {"path": str(tmp_path / "times.npy"), "scale": scale}
-    np.save(section["path"], times if scale == "standard" else times * 1e-60)
+    np.save(section["path"], stored)
     double, single = (load_data({**section, "dtype": f"float{n}"}).values for n in (64, 32))
     assert np.array_equal(single, double.astype(np.float32))
+    assert len(np.unique(single)) == len(np.unique(stored)) or scale == "unit"
 
 
 @pytest.mark.ranks(1, 2, 3)
