@@ -1,6 +1,6 @@
-"""Runs the campaigns of ``tests/trials`` and records them; ``scripts/trials`` calls it.
+"""Runs the campaigns of this folder and records them; ``scripts/trials`` calls it.
 
-Each module of that folder is a campaign.  With ``--suite`` the whole test suite runs once in
+Each module ``test_*.py`` is a campaign.  With ``--suite`` the whole test suite runs once in
 this environment instead, and adds a row to the table of environments.
 """
 
@@ -22,7 +22,7 @@ from hpc.machine import describe_machine
 from thalweg.workbench.report import format_table
 
 TOP = Path(__file__).resolve().parents[2]
-CAMPAIGNS = TOP / "tests" / "trials"
+CAMPAIGNS = Path(__file__).parent
 RESULTS = TOP / "hpc" / "results" / "trials.json"
 
 

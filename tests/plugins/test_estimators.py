@@ -52,7 +52,7 @@ def refused(comm, call):
     comm.barrier()
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(2)
 @pytest.mark.parametrize("kind", [*MAPS, *EIGENVECTORS, KDAC])
 def test_the_default_seed_is_one_on_all_ranks(comm, kind):
     parameters = {"init": "random"} if kind in (*MAPS, KDAC) else {}
@@ -61,7 +61,7 @@ def test_the_default_seed_is_one_on_all_ranks(comm, kind):
     same_on_all_ranks(comm, [found.objective_, found.n_iter_], "what a fit found")
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize("kind", [*MAPS, *EIGENVECTORS, KDAC])
 def test_a_wrong_parameter_of_one_rank_is_an_error_on_all(comm, kind):
     last = comm.rank == comm.size - 1

@@ -51,7 +51,7 @@ def built(name, dataset, **options):
     return found
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_objective_is_told_from_that_of_other_data(comm, name):
     rows = points()

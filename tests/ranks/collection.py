@@ -121,10 +121,9 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt  # so that the worlds end with this process
 
-    # Where ranks wait for each other, their cores serve another world; more than two ranks take
-    # turns, which keeps the memory of all small.
-    groups = [[w for w in worlds if w.ranks == n] for n in (1, 2)]
-    groups.append([w for w in worlds if w.ranks > 2])
+    # Where ranks wait for each other, their cores serve the tests on one rank.  Worlds of several
+    # take turns: beside each other they would delay those tests, which then end alone.
+    groups = [[w for w in worlds if w.ranks == 1], [w for w in worlds if w.ranks > 1]]
     threads = [threading.Thread(target=run_worlds, args=(group,)) for group in groups]
     idle_ranks()  # compiled before two threads ask for it
     for thread in threads:

@@ -397,7 +397,8 @@ PARTS = "plugins/isometry/test_inner_parts.py"
 
 THEORY = (
     Theorem("(2.1), (2.6)", "the isometry constant over all secants",
-            ("trials/test_certificate.py::test_the_interval_holds_the_true_constant",
+            ("framework/engines/secants/test_secant_bounds.py::"
+             "test_the_interval_holds_the_constant_of_extended_precision",
              "framework/engines/secants/test_secants.py::"
              "test_the_worst_pairs_are_those_of_a_loop_over_all_pairs")),
     Theorem("(2.2)", "secants are normalized, coincident points left out",

@@ -82,7 +82,7 @@ def own_rows(rows, comm):
     return Layout(comm, 23, 2).local(rows)
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("given", [a_dataset, own_rows])
 @pytest.mark.parametrize(
     ("rows", "change", "message"),

@@ -32,7 +32,7 @@ def test_first_and_last_iterate_are_recorded_once_each(comm, bowl, heavy_ball):
     assert (result.trace["lambda"] == 1.0).all()
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize(
     ("rule", "status"),
     [

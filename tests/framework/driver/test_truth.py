@@ -109,7 +109,7 @@ def spoiled(fault):
 DESCENT = [solver for solver in SOLVERS if solver != "scipy:Nelder-Mead"]
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize("solver", [*DESCENT, "saddle-free"])
 @pytest.mark.parametrize("fault", ["sign", "constant", "zero"])
 def test_a_gradient_that_is_not_that_of_the_value_is_a_failure(comm, solver, fault):

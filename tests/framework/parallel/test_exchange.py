@@ -101,7 +101,7 @@ def test_a_fetch_that_an_error_leaves_writes_nowhere_else(comm):
         assert not np.any(others)
 
 
-@pytest.mark.ranks(1, 2, 3, 4)
+@pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "?", "c8"])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 5), (0,)])
 def test_rows_go_where_they_are_sent_and_their_answers_come_back(comm, dtype, shape):
@@ -145,7 +145,7 @@ KINDS = ["even", "uneven", "one rank has all", "two rows", "no rows"]
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
-@pytest.mark.ranks(1, 2, 3, 4)
+@pytest.mark.ranks(1, 2, 3)
 @kinds
 def test_every_rank_sees_every_row_of_every_array(comm, kind):
     layout = blocks(comm, kind)
@@ -170,7 +170,7 @@ def test_every_rank_sees_every_row_of_every_array(comm, kind):
     assert owners == [(comm.rank + step) % comm.size for step in range(comm.size)]
 
 
-@pytest.mark.ranks(1, 2, 3, 4)
+@pytest.mark.ranks(1, 2, 3)
 @kinds
 def test_pieces_of_blocks_meet_the_same_pairs(comm, kind):
     layout = blocks(comm, kind)
@@ -195,7 +195,7 @@ def test_pieces_of_blocks_meet_the_same_pairs(comm, kind):
         Ring(layout).blocks(layout.local(values), contributions=layout.local(values), pieces=2)
 
 
-@pytest.mark.ranks(2, 3, 4)
+@pytest.mark.ranks(2, 3)
 def test_a_round_with_each_pair_once_shares_the_work_out(comm):
     layout = Layout(comm, 240)
     work = 0.0
@@ -206,7 +206,7 @@ def test_a_round_with_each_pair_once_shares_the_work_out(comm):
     assert max(shares) <= 1.01 * min(shares)
 
 
-@pytest.mark.ranks(1, 2, 3, 4)
+@pytest.mark.ranks(1, 2, 3)
 @kinds
 @pytest.mark.parametrize("each_pair_once", [True, False])
 def test_contributions_reach_their_owners(comm, kind, each_pair_once):

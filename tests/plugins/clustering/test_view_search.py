@@ -13,7 +13,7 @@ from thalweg_clustering.view_search import find_view
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:labels_ is the labeling")]
 
 
-def _design(rows=500, noise=4, seed=0):
+def _design(rows=300, noise=4, seed=0):
     stream = np.random.default_rng(seed)
     views = [stream.integers(0, k, rows) for k in (2, 3, 2)]
     centers = [[[0.0], [7.0]], [[0, 0], [6, 0], [2, 6.5]], [[0.0], [6.0]]]
@@ -23,7 +23,7 @@ def _design(rows=500, noise=4, seed=0):
     return points * 100.0 ** stream.random(points.shape[1]), views
 
 
-@pytest.mark.ranks(1, 3)
+@pytest.mark.ranks(1, 2)
 def test_defaults_find_every_view_among_noise_in_any_scales_and_no_further_one(comm):
     points, views = _design()
     data = Dataset.from_array(points, None, comm)
@@ -36,15 +36,13 @@ def test_defaults_find_every_view_among_noise_in_any_scales_and_no_further_one(c
     np.testing.assert_array_equal(model.predict(data), model.labels_)
 
 
-@pytest.mark.parametrize(("seed", "rotated"), [(0, False), (3, True)])
-def test_a_view_is_found_with_all_its_clusters_in_few_rows_of_many_columns(seed, rotated):
-    stream = np.random.default_rng(seed)
+def test_a_view_is_found_with_all_its_clusters_in_few_rows_of_many_rotated_columns():
+    stream = np.random.default_rng(3)
     centers = 6.0 * np.array([[0, 0, 0], [1, 0, 0.3], [0.2, 1, 0], [0.3, 0.2, 1.1]])
     views = stream.integers(0, 4, (3, 400))
     parts = [centers[view] + stream.standard_normal((400, 3)) for view in views]
     points = np.concatenate([*parts, 2.0 * stream.standard_normal((400, 8))], axis=1)
-    if rotated:
-        points = points @ np.linalg.qr(stream.standard_normal((17, 17)))[0]
+    points = points @ np.linalg.qr(stream.standard_normal((17, 17)))[0]
     found = find_view(points, [views[0]])
     assert found.clusters == 4
     places = (points / found.scale) @ found.components
@@ -56,9 +54,9 @@ def test_a_view_is_found_with_all_its_clusters_in_few_rows_of_many_columns(seed,
 @pytest.mark.filterwarnings("error")
 def test_columns_of_few_values_and_two_columns_are_searched_too():
     stream = np.random.default_rng(0)
-    given, groups = stream.integers(0, 2, 500), stream.integers(0, 3, 500)
-    centers = 7.0 * np.eye(3, 5)[groups] + stream.standard_normal((500, 5))
-    binary = stream.integers(0, 2, (500, 8))
+    given, groups = stream.integers(0, 2, 300), stream.integers(0, 3, 300)
+    centers = 7.0 * np.eye(3, 5)[groups] + stream.standard_normal((300, 5))
+    binary = stream.integers(0, 2, (300, 8))
     mixed = centers @ np.linalg.qr(stream.standard_normal((5, 5)))[0]
     found = find_view(np.concatenate([mixed, binary], axis=1), [given])
     assert found is not None
@@ -67,8 +65,8 @@ def test_columns_of_few_values_and_two_columns_are_searched_too():
 
 def test_a_small_cluster_is_found_beside_a_large_one():
     stream = np.random.default_rng(2)
-    given, small = stream.integers(0, 2, 600), (stream.random(600) < 0.2).astype(int)
-    points = stream.standard_normal((600, 6)) + np.outer(given, 7.0 * np.eye(6)[0])
+    given, small = stream.integers(0, 2, 400), (stream.random(400) < 0.2).astype(int)
+    points = stream.standard_normal((400, 6)) + np.outer(given, 7.0 * np.eye(6)[0])
     points += np.outer(small, 6.0 * np.eye(6)[1])
     model = KDAC(random_state=0).fit(points, given)
     assert nmi(model.labels_, small) > 0.9
@@ -77,9 +75,9 @@ def test_a_small_cluster_is_found_beside_a_large_one():
 
 def test_nothing_is_found_where_rows_have_no_structure_but_that_given():
     for seed in range(2):
-        given = (stream := np.random.default_rng(seed)).integers(0, 3, 400)
-        mixed = stream.standard_normal((400, 8)) @ stream.standard_normal((8, 8))
-        for points in (mixed, mixed + 20.0 * np.eye(8)[given], stream.standard_t(5, (400, 8))):
+        given = (stream := np.random.default_rng(seed)).integers(0, 3, 200)
+        mixed = stream.standard_normal((200, 8)) @ stream.standard_normal((8, 8))
+        for points in (mixed, mixed + 20.0 * np.eye(8)[given], stream.standard_t(5, (200, 8))):
             assert find_view(points, [given]) is None
     for count in (1, 2):
         with pytest.warns(UserWarning, match="the clusters are not separated"):

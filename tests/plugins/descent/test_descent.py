@@ -251,7 +251,7 @@ def test_evaluations_are_counted_as_the_objective_sees_them(rosenbrock, counted)
         assert result.evaluations == len(calls)
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize("solver", SOLVERS, ids=label)
 def test_twenty_iterates_do_not_depend_on_the_ranks(chain, solver, comm):
     whole = chain(MPI.COMM_SELF)

@@ -28,7 +28,7 @@ def build(name, comm, weight, anchors=TABLE, **options):
     return getattr(objectives, name)(data, comm, **chosen)
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 @each_weight
 @pytest.mark.parametrize("name", ["t_sne", "elastic_embedding", "umap_embedding"])
 def test_derivatives_are_those_of_the_value(comm, name, weight):
@@ -38,19 +38,20 @@ def test_derivatives_are_those_of_the_value(comm, name, weight):
     assert {"Hessian product", "Hessian diagonal"} <= set(check_capabilities(objective, x))
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(2, 3)
 @each_weight
 @pytest.mark.parametrize("graph", ["dense", "sparse"])
 @pytest.mark.parametrize("by", ["spectral", "partial-hessian", "fixed-point", "hessian-diagonal"])
 def test_points_stay_to_the_bit_and_iterates_are_those_of_one_rank(comm, by, graph, weight):
     def run(where):
         objective = build("t_sne", where, weight, graph=graph, early_exaggeration=4.0)
-        chosen = {"preconditioner": by, "iterations": 12, "decrease": 0.0}
+        chosen = {"preconditioner": by, "iterations": 6, "decrease": 0.0}
         return thalweg.minimize(objective, solver="gradient-descent", **chosen)
 
     result, alone = run(comm), run(MPI.COMM_SELF)
     np.testing.assert_allclose(result.trace["objective"], alone.trace["objective"], rtol=1e-8)
-    assert np.array_equal(result.gather()[NUMBERS], PLACES) == (weight is None)
+    for found in (result, alone):
+        assert np.array_equal(found.gather()[NUMBERS], PLACES) == (weight is None)
 
 
 def test_points_come_as_near_as_their_weight_says_and_the_divergence_is_that_of_pairs(comm):

@@ -62,7 +62,7 @@ def test_cut_off_convex_parts_and_too_many_modes_are_left_to_all_pairs(
     np.testing.assert_array_equal(found, exact)
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize("name", ["elastic_embedding", "symmetric_sne", "t_sne"])
 def test_an_objectives_hessian_is_as_exact_as_its_grid(comm, name):
     data = Dataset.from_array(load_digits().data[:250], comm=comm)

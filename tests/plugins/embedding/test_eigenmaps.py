@@ -41,7 +41,7 @@ def roll(comm, rows=211):
     return Dataset.from_array(make_swiss_roll(rows, random_state=0)[0], comm=comm)
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 @every_problem
 @every_method
 @pytest.mark.parametrize("points", ["roll", "clusters"])

@@ -86,10 +86,10 @@ def test_more_than_three_dimensions_and_unequal_weights_are_refused(comm):
 @pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize("function", [STUDENT, GAUSSIAN], ids=str)
 def test_a_split_errs_no_more_wherever_it_cuts(comm, monkeypatch, function):
-    for dimensions, spread in ((1, 30.0), (2, 3.0), (2, 30.0)):
+    for dimensions, spread in ((1, 30.0), (2, 30.0)):
         layout = Layout(comm, 300, dimensions)
         rows = layout.random_normal(0, spread)
-        for cut in (4.0, 0.25, 2.0**-4, 2.0**-10):
+        for cut in (4.0, 2.0**-4, 2.0**-10):
             monkeypatch.setattr(boxes, "CUTS", (cut,))
             for tolerance in (1e-2, 1e-4):
                 of_total, of_slopes = errors(layout, function, tolerance, rows)

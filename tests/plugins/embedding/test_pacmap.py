@@ -93,7 +93,7 @@ def test_the_value_is_the_weighted_sum_of_each_phase(comm):
         assert np.isnan(objective.value_at(0.0, value + 1.0))  # of another evaluation
 
 
-@pytest.mark.ranks(1, 4)
+@pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize(("rows", "ratio"), [(3, 0.5), (1_000, 0.0)])
 def test_ranks_may_have_no_points_and_sets_no_pairs(comm, rows, ratio):
     points = np.random.default_rng(0).normal(size=(rows, 4))

@@ -115,10 +115,9 @@ from thalweg_embedding.pairs.neighbor_pairs import NeighborPairs
 layout = Layout(MPI.COMM_SELF, 300, 2)
 pairs = AllPairs(layout, STUDENT)
 x, direction = layout.random_normal(1), layout.random_normal(2)
-found = [pairs.second_order(kind, x, direction, 0.0) for kind in (0, 2)]
-for tolerance in (1e-2, 1e-8):  # in single precision and in double
-    total, slopes = GridPairs(layout, STUDENT, tolerance).first_order(30.0 * x, 0.0, True)
-    found += [numpy.array(total), slopes]
+found = [pairs.second_order(2, x, direction, 0.0)]
+total, slopes = GridPairs(layout, STUDENT, 1e-2).first_order(30.0 * x, 0.0, True)  # single
+found += [numpy.array(total), slopes]
 graph = scipy.sparse.random(300, 300, 0.1, random_state=0, format="csr")
 edges = NeighborPairs(layout, DISTANCE, (graph + graph.T).tocsr(), single=True)
 found.append(edges.first_order(x, 0.0, True)[1])

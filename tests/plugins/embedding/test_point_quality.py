@@ -48,7 +48,7 @@ def test_neighbors_are_kept_false_or_torn(comm, places):
         assert found["torn"][n] == len(np.setdiff1d(near[n], around[n])) / 4
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize(("family", "d"), [(T_SNE, 1), (T_SNE, 3), (umap(), 2)])
 def test_the_singularity_score_is_that_of_the_hessians_block(comm, family, d):
     data = Dataset.from_array(POINTS, comm=comm)

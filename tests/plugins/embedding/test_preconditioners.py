@@ -203,7 +203,7 @@ def test_one_factorization_serves_all_of_a_homotopy(comm, solver, monkeypatch):
     assert any(factored[0].description in note for note in result.notes)
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize("name", ["elastic_embedding", "symmetric_sne"])
 def test_the_tangent_of_a_homotopy_is_the_derivative_of_the_minimum(comm, name, monkeypatch):
     data = Dataset.from_array(load_digits().data[:20], comm=comm)

@@ -54,7 +54,7 @@ def vectors_of(objective):
     return found
 
 
-@pytest.mark.ranks(2, 3)
+@pytest.mark.ranks(3)
 @pytest.mark.parametrize(
     "options",
     [

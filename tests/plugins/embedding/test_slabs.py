@@ -60,7 +60,7 @@ def same_bits(first, second):
         np.testing.assert_array_equal(mine, theirs)
 
 
-@pytest.mark.ranks(2, 3, 4)
+@pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_slabs_give_what_one_rank_gives_and_the_same_bits_each_time(comm, shape):
     for function, rows, dimensions in ((STUDENT, 500, 2), (GAUSSIAN, 300, 2), (STUDENT, 200, 3)):
@@ -88,7 +88,7 @@ def test_the_halo_holds_all_near_pairs_wherever_a_split_cuts(comm, monkeypatch, 
     np.testing.assert_allclose(slopes, layout.local(every), atol=1e-7 * np.abs(every).max())
 
 
-@pytest.mark.ranks(2, 4)
+@pytest.mark.ranks(2, 3)
 def test_ranks_hold_and_send_their_share_and_density_is_the_same_to_the_bit(comm):
     rows = 8_000
     whole = the_map("clusters", rows)
@@ -118,7 +118,7 @@ def test_ranks_hold_and_send_their_share_and_density_is_the_same_to_the_bit(comm
     assert 0 < sent < 1.5 * (points + fields) + 4_000
 
 
-@pytest.mark.ranks(2, 4)
+@pytest.mark.ranks(2, 3)
 def test_the_halo_of_a_slab_has_all_points_that_are_near(comm):
     rows = 3_000
     whole = the_map("clusters", rows, 3)
@@ -136,7 +136,7 @@ def test_the_halo_of_a_slab_has_all_points_that_are_near(comm):
         assert near.sum() == (cKDTree(slab.points).query(reached)[0] <= radius).sum()
 
 
-@pytest.mark.ranks(1, 2, 3, 4)
+@pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("shape", [(7, 5), (2, 9), (9, 2), (6, 3, 8), (0, 4), (1, 1)])
 def test_blocks_of_rows_turn_to_blocks_of_columns_and_back(comm, shape):
     whole = np.random.default_rng(0).random(shape).astype(np.complex64)

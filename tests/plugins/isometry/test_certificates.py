@@ -63,7 +63,7 @@ def changes(points, vectors, quantity, relative):
     return change
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize("kind", ["plain", "far", "duplicates", "scales", "bytes", "single"])
 @pytest.mark.parametrize("quantity", QUANTITIES)
 @pytest.mark.parametrize("relative", [True, False])

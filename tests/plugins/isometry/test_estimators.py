@@ -198,7 +198,7 @@ SHORT = {
 }
 
 
-@pytest.mark.ranks(3)
+@pytest.mark.ranks(2)
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_methods_are_the_same_at_any_number_of_ranks(comm, digits, estimator):
     points = digits[:12]

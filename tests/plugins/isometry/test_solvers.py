@@ -104,7 +104,7 @@ def test_numax_finds_the_least_nuclear_norm(secants_of, steps, aim):
     assert result.metrics["delta"] == pytest.approx(0.3 * aim, rel=1e-4)
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 def test_long_secants_lead_to_the_same_nuclear_norm_over_the_ranks(comm, secants_of, monkeypatch):
     for module in (numax, normal_equations):
         monkeypatch.setattr(module, "LONG", 4)
@@ -306,7 +306,7 @@ def test_derivatives(comm, active, variance):
     check_hessian_product(maps, x)
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 def test_a_random_projection_becomes_a_map_of_lower_rank(comm, points, true_delta, secants_of):
     objective = NearIsometry(secants_of(points, comm), 0.4, 6)
     result = thalweg.minimize(objective, solver="hessian-descent")

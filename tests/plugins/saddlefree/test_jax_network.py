@@ -69,7 +69,7 @@ def test_jax_and_this_project_agree_on_everything(loss):
     compare(MPI.COMM_SELF, loss)
 
 
-@pytest.mark.ranks(3)
+@pytest.mark.ranks(2)
 def test_jax_and_this_project_agree_on_ranks(comm):
     compare(comm, "softmax")
 

@@ -113,7 +113,7 @@ def test_at_an_exact_minimum_it_says_converged():
     assert solver.status(state) is Status.SMALL_GRADIENT
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 def test_steps_and_resumption_keep_the_rules(comm):
     check_solver(SaddleFree, Distributed(comm), Distributed(comm).initial_point(3), decreasing=True)
     objective = autoencoder(comm)

@@ -135,7 +135,7 @@ def test_results_are_the_same_bits_at_any_number_of_ranks(comm):
         assert np.array_equal(mine, layout.local(whole))
 
 
-@pytest.mark.ranks(2, 4)
+@pytest.mark.ranks(2, 3)
 def test_blocks_go_half_way_around_and_few_pairs_return(comm):
     points = cloud(800, 30)
     layout = Layout(comm, *points.shape)

@@ -42,7 +42,7 @@ def secants(points, comm, **options):
     return SecantSet(layout.local(points).copy(), layout, **options)
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize(("n", "dimension"), [(60, 7), (1100, 70)])
 @pytest.mark.parametrize("n_leading", [0, None, 24])
 def test_the_worst_pairs_are_those_of_a_loop_over_all_pairs(comm, n, dimension, n_leading):

@@ -181,7 +181,7 @@ LOOP = []
 LOOP.append(LOOP)
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize(
     ("measure", "text"),
     [

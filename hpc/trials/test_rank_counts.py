@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-RUNNER = str(Path(__file__).parents[2] / "hpc" / "trials" / "objective_values.py")
+RUNNER = str(Path(__file__).with_name("objective_values.py"))
 PROGRAM = runpy.run_path(RUNNER)
 CASES = PROGRAM["CASES"]
 

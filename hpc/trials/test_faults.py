@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PLANT = Path(__file__).parents[2] / "hpc" / "trials" / "plant.py"
+PLANT = Path(__file__).with_name("plant.py")
 
 #: Where all ranks pass.
 PLACES = (

@@ -13,7 +13,7 @@ import pytest
 
 from thalweg.plugins import ObjectiveSpec, SolverSpec, plugins
 
-RUNNER = str(Path(__file__).parents[2] / "hpc" / "trials" / "killed_runs.py")
+RUNNER = str(Path(__file__).with_name("killed_runs.py"))
 
 #: Kills of each case on a number of ranks, at most: some runs end before their event.
 KILLS = {1: 3, 2: 1, 3: 1}

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+#: The runner of the tests on several ranks, in ``tests/ranks``.
+pytest_plugins = ["ranks.collection", "ranks.outcomes", "ranks.fixtures"]
+
 HERE = Path(__file__).parent
 
 #: Exit code that stands for a command which had to be killed.
