@@ -8,8 +8,9 @@ hence that of two sums over pairs with b held fixed.
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable
 
+import numba
 import numpy as np
 import scipy.linalg
 
@@ -90,16 +91,37 @@ class NystromKernel(ProjectedKernel):
 
         return np.asarray(on_root(self.layout.comm, decomposed))
 
-    def functions(self, w: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """This rank's rows, and their kernel C with the landmarks, block by block."""
+    def _visit(self, w: np.ndarray, work: Callable[[int, slice, np.ndarray], None]) -> None:
+        """``work(thread, rows, C)``, C the kernel of some own rows with the landmarks."""
         scaled = w / self.sigma
-        return self._sums.engines[0].blocks_with(self.points @ scaled, self.landmarks @ scaled)
+        self._sums.engines[0].visit_blocks(self.points @ scaled, self.landmarks @ scaled, work)
+
+    def _sum(
+        self, w: np.ndarray, shape: tuple[int, int], term: Callable[[slice, np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        """The sum of ``term(rows, C)``, of this shape, over blocks of this rank's rows."""
+        totals = np.zeros((numba.get_num_threads(), *shape))
+
+        def add(thread: int, rows: slice, c: np.ndarray) -> None:
+            totals[thread] += term(rows, c)
+
+        self._visit(w, add)
+        return np.asarray(totals.sum(axis=0))
+
+    def _image(self, w: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+        """C times a matrix with a row for each landmark."""
+        result = np.empty((len(self.points), matrix.shape[1]))
+
+        def fill(thread: int, rows: slice, c: np.ndarray) -> None:
+            result[rows] = c @ matrix.astype(c.dtype, copy=False)
+
+        self._visit(w, fill)
+        return result
 
     def _moments(self, w: np.ndarray, values: np.ndarray, root: np.ndarray) -> np.ndarray:
         """``Z'V`` over all ranks."""
-        total = np.zeros((self.size, values.shape[1]))
-        for rows, c in self.functions(w):
-            total += c.T @ values[rows].astype(c.dtype, copy=False)
+        shape = self.size, values.shape[1]
+        total = self._sum(w, shape, lambda rows, c: c.T @ values[rows].astype(c.dtype, copy=False))
         return _solved(root, sum_large(self.layout.comm, total), transposed=True)
 
     def value(self, w: np.ndarray, weights: PairWeights) -> float:
@@ -108,11 +130,7 @@ class NystromKernel(ProjectedKernel):
 
     def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
         root = self.root(w)
-        moments = _solved(root, self._moments(w, values, root))
-        result = np.empty((len(self.points), values.shape[1]))
-        for rows, c in self.functions(w):
-            result[rows] = c @ moments.astype(c.dtype, copy=False)
-        return result
+        return self._image(w, _solved(root, self._moments(w, values, root)))
 
     def row_sums(self, w: np.ndarray) -> np.ndarray:
         """Degrees of this rank's rows; at least k(0), that of the row itself."""
@@ -130,12 +148,13 @@ class NystromKernel(ProjectedKernel):
         """
         scale = 1.0 / np.sqrt(degrees)
         root = self.root(w)
-        sums = np.zeros((self.size + removed.shape[1], self.size))
-        for rows, c in self.functions(w):
+
+        def products(rows: slice, c: np.ndarray) -> np.ndarray:
             # R^(-1) on both sides multiplies rounding by up to 1e8 / m.
             weighted = c * scale[rows, None]
-            sums[: self.size] += weighted.T @ weighted
-            sums[self.size :] += removed[rows].T @ weighted
+            return np.concatenate([weighted.T @ weighted, removed[rows].T @ weighted])
+
+        sums = self._sum(w, (self.size + removed.shape[1], self.size), products)
         sum_large(self.layout.comm, sums)
         gram = _solved(root, _solved(root, sums[: self.size], True).T, True)
         inner = _solved(root, sums[self.size :].T, transposed=True).T
@@ -152,10 +171,7 @@ class NystromKernel(ProjectedKernel):
             )
         known = np.full(count + 1, np.nan)
         known[: len(values)] = values[: count + 1]
-        result = np.empty((len(self.points), count))
-        turned = _solved(root, vectors)
-        for rows, c in self.functions(w):
-            result[rows] = scale[rows, None] * (c @ turned.astype(c.dtype, copy=False))
+        result = scale[:, None] * self._image(w, _solved(root, vectors))
         result -= removed @ (inner @ vectors)
         return Subspace(result / np.sqrt(values[:count]), known)
 
@@ -167,22 +183,25 @@ class NystromKernel(ProjectedKernel):
         factor, signs, d = weights.factor, weights.signs, self.points.shape[1]
         rank = factor.shape[1]
         root = self.root(w)
-        blocks = np.zeros((self.size, rank * (d + 1)))
-        for rows, c in self.functions(w):
-            extended = np.ones((len(c), d + 1), c.dtype)
-            extended[:, :d] = self.points[rows]
+
+        def spread_out(rows: slice, c: np.ndarray) -> np.ndarray:
+            extended = np.column_stack([self.points[rows], np.ones(len(c))]).astype(c.dtype)
             spread = factor[rows].astype(c.dtype)[:, :, None] * extended[:, None, :]
-            blocks += c.T @ spread.reshape(len(c), -1)
+            return np.asarray(c.T @ spread.reshape(len(c), -1))
+
+        blocks = self._sum(w, (self.size, rank * (d + 1)), spread_out)
         moments = _solved(root, sum_large(self.layout.comm, blocks), transposed=True)
         moments = moments.reshape(self.size, rank, d + 1)
         sums = moments[:, :, -1]
         turned = _solved(root, sums)
-        scatter = np.zeros((d, d))
-        for rows, c in self.functions(w):
+
+        def scattered(rows: slice, c: np.ndarray) -> np.ndarray:
             signed = (factor[rows] * signs).astype(c.dtype)
             totals = np.einsum("ic,ic->i", signed, c @ turned.astype(c.dtype, copy=False))
             points = self.points[rows].astype(c.dtype, copy=False)
-            scatter += (points.T * totals) @ points
+            return np.asarray((points.T * totals) @ points)
+
+        scatter = self._sum(w, (d, d), scattered)
         sum_large(self.layout.comm, scatter)
         for column in range(rank):
             part = moments[:, column, :-1]

@@ -191,23 +191,20 @@ def add_pairs(own, other, triangle, sums, contributions):
                         contributions[thread, c, first + j] += chunk_contributions[c, j]
 
 
-@kernel(parallel=True, fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def fill_tile(own, other, tile):
     """Overwrite ``tile``, shape ``(n, v)``, with the weights of every pair; see `add_pairs`."""
     count, received = tile.shape
     dtype = own[1].dtype
-    bands = (count + BAND - 1) // BAND
-    for band in numba.prange(bands):
-        weights = np.empty(CHUNK, dtype)
-        scratch = np.empty(CHUNK, dtype)
-        chunk = (
-            _empty_chunk(other[0]), _empty_chunk(other[1]), _empty_chunk(other[2]),
-            _empty_chunk(other[3]),
-        )  # fmt: skip
-        for first in range(0, received, CHUNK):
-            width = min(CHUNK, received - first)
-            _load_chunk(other, first, width, chunk)
-            for i in range(band * BAND, min(band * BAND + BAND, count)):
-                _fill_weights(i, width, own, chunk, weights, scratch)
-                for j in range(width):
-                    tile[i, first + j] = weights[j]
+    weights, scratch = np.empty(CHUNK, dtype), np.empty(CHUNK, dtype)
+    chunk = (
+        _empty_chunk(other[0]), _empty_chunk(other[1]), _empty_chunk(other[2]),
+        _empty_chunk(other[3]),
+    )  # fmt: skip
+    for first in range(0, received, CHUNK):
+        width = min(CHUNK, received - first)
+        _load_chunk(other, first, width, chunk)
+        for i in range(count):
+            _fill_weights(i, width, own, chunk, weights, scratch)
+            for j in range(width):
+                tile[i, first + j] = weights[j]

@@ -118,11 +118,8 @@ class ISM(rounds.RoundSolver[ISMState]):
             if not accepted:
                 if value - before <= objective.value_error(before):
                     break  # rounding alone explains the increase: W is a fixed point
-                state = replace(
-                    state,
-                    shift=max(4.0 * state.shift, 0.05 * _largest_curvature(state)),
-                    refusals=state.refusals + 1,
-                )
+                shift = max(4.0 * state.shift, 0.05 * _largest_curvature(state))
+                state = replace(state, shift=shift, refusals=state.refusals + 1)
         if not accepted or candidate is None:
             return replace(state, inner_done=True)
         inner_done = False
@@ -139,20 +136,16 @@ class ISM(rounds.RoundSolver[ISMState]):
         if moved.refusals:
             return moved
         shift = 0.25 * moved.shift
-        if shift < 1e-3 * float(np.abs(phi).max()):
-            shift = 0.0
-        return replace(moved, shift=shift)
+        negligible = shift < 1e-3 * float(np.abs(phi).max())
+        return replace(moved, shift=0.0 if negligible else shift)
 
     def _with_commutator(self, state: ISMState) -> ISMState:
         """The state whose ``past`` and ``errors`` end with those of W."""
         if self.mixing < 2 or self.safeguard == "none":
             return state
         commutator = (state.phi @ state.x) @ state.x.T
-        return replace(
-            state,
-            past=(*state.past, state.phi)[-self.mixing :],
-            errors=(*state.errors, commutator - commutator.T)[-self.mixing :],
-        )
+        errors = (*state.errors, commutator - commutator.T)[-self.mixing :]
+        return replace(state, past=(*state.past, state.phi)[-self.mixing :], errors=errors)
 
     def _mixed(self, state: ISMState) -> Array | None:
         """W from the mixed matrix, or None while there is nothing to mix."""

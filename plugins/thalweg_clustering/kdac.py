@@ -20,6 +20,7 @@ from thalweg.parallel import (
     any_over_ranks,
     max_over_ranks,
     min_over_ranks,
+    one_blas_thread,
     sum_large,
     sum_over_ranks,
 )
@@ -280,7 +281,8 @@ class KDACObjective(PairSum, Alternation):
         if by_rows:
             return self._outcome_at(w, by_rows)
         if self._outcome is None or not np.array_equal(self._outcome["components"], w):
-            self._outcome = self._outcome_at(w)
+            with one_blas_thread():
+                self._outcome = self._outcome_at(w)
         return self._outcome
 
     def _outcome_at(self, w: np.ndarray, by_rows: bool = False) -> dict[str, Any]:

@@ -14,25 +14,20 @@ at the end.  The Gaussian kernel, exp(-beta / 2), is compiled; any other is a fu
 evaluated on tiles that matrix products fill.
 """
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numba
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, Ring, sum_over_ranks
+from thalweg.parallel import Layout, Ring, run_on_threads, sum_over_ranks
 from thalweg_clustering.gaussian_tiles import add_pairs, fill_tile
 from thalweg_clustering.kernels import squared_distances
 
 #: With more columns of values than this, tiles are stored and multiplied by BLAS.
 MAX_COMPILED_COLUMNS = 24
-
-#: With fewer pairs than this, waking other threads costs more than they save.
-SMALL = 1 << 18
-
-#: Own rows between two calls that let MPI move the next block.
-POLL_ROWS = 8192
 
 #: Own and received rows of such a tile (4 MiB).
 TILE_ROWS, TILE_COLUMNS = 256, 2048
@@ -130,29 +125,33 @@ class KernelSums:
             self._adder(width)((mine, transposed, False, own, target, lambda: None))
         return own, target
 
-    def blocks_with(
+    def visit_blocks(
         self,
         z: np.ndarray,
         others: np.ndarray,
+        work: Callable[[int, slice, np.ndarray], None],
         factor: np.ndarray | None = None,
         other_factor: np.ndarray | None = None,
-    ) -> Iterator[tuple[slice, np.ndarray]]:
-        """Rows of z, and their weights as in :meth:`sums_with` with all others, block by block.
+        poll: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Call ``work(thread, rows, weights)`` for rows of z, block by block.
 
-        The weights are overwritten by the next ones.
+        The weights, with all others and as in :meth:`sums_with`, are overwritten by a thread's next
+        ones.  Threads are numbered; each takes the same blocks every time, in their order.
         """
-        mine = self._arrays(z, factor=factor)
-        theirs = self._arrays(others, factor=other_factor)
-        transposed = [np.array(array.T, order="C") for array in theirs[:4]]
-        size = max(1, BLOCK_SIZE // max(1, len(others)))
-        buffer = np.empty((min(size, max(1, len(z))), len(others)), self.dtype)
-        for first in range(0, max(1, len(z)), size):
-            rows = slice(first, min(first + size, len(z)))
-            tile = buffer[: rows.stop - rows.start]
-            if tile.size:
-                own = [np.array(array[rows], order="C") for array in mine[:4]]
-                self._fill(own, transposed, tile)
-            yield rows, tile
+        mine = self._arrays(z, factor=factor)[:4]
+        theirs = self._arrays(others, factor=other_factor)[:4]
+        transposed = [np.array(array.T, order="C") for array in theirs]
+        size = min(max(1, BLOCK_SIZE // max(1, len(others))), max(1, len(z)))
+        buffers = np.empty((numba.get_num_threads(), size, len(others)), self.dtype)
+
+        def visit(thread: int, top: int) -> None:
+            rows = slice(top, min(top + size, len(z)))
+            tile = buffers[thread, : rows.stop - top]
+            self._fill([np.array(array[rows], order="C") for array in mine], transposed, tile)
+            work(thread, rows, tile)
+
+        _share_out(range(0, len(z) if len(others) else 0, size), visit, poll)
 
     def _arrays(
         self,
@@ -205,70 +204,66 @@ class KernelSums:
 
         Collective; the same number on every rank.  ``points`` are this rank's rows x.
         """
-        total = 0.0
+        totals = np.zeros(numba.get_num_threads())
+
+        def add(
+            here: np.ndarray, there: np.ndarray, thread: int, rows: slice, tile: np.ndarray
+        ) -> None:
+            lengths = squared_distances(here[rows], there)
+            totals[thread] += float((np.abs(tile) * lengths**2).sum())
+
         for block in Ring(self.layout).blocks(z, factor, points, each_pair_once=True):
             others, other_factor, other_points = block.arrays
-            mine, here = (factor * signs)[block.rows], points[block.rows]
-            for rows, tile in self.blocks_with(z[block.rows], others, mine, other_factor):
-                lengths = squared_distances(here[rows], other_points)
-                # A rank's own block has each of its pairs in both orders.
-                share = 1.0 if block.own else 2.0
-                total += share * float((np.abs(tile) * lengths**2).sum())
-                block.poll()
-        return float(sum_over_ranks(self.layout.comm, total))
+            # A rank's own block has each of its pairs in both orders.
+            mine = (1.0 if block.own else 2.0) * (factor * signs)[block.rows]
+            work = functools.partial(add, points[block.rows], other_points)
+            self.visit_blocks(z[block.rows], others, work, mine, other_factor, block.poll)
+        return float(sum_over_ranks(self.layout.comm, float(totals.sum())))
 
     # -- the pieces ------------------------------------------------------------------------
 
     def _add_by_pairs(self, strip: Strip) -> None:
         mine, other, triangle, sums, target, poll = strip
         parts = np.zeros((numba.get_num_threads(), sums.shape[1], other[0].shape[1]))
-        count, done = len(mine[0]), 0
-        while done < count:
-            stop = min(done + POLL_ROWS, count)
-            own = [np.array(array[done:stop], order="C") for array in mine]
-            # Below the diagonal block of a triangle nothing is left to do.
-            rest = [np.array(array[:, done:], order="C") if triangle else array for array in other]
-            part = np.ascontiguousarray(parts[:, :, done:]) if triangle else parts
-            add_pairs(tuple(own), tuple(rest), triangle, sums[done:stop], part)
-            if triangle:
-                parts[:, :, done:] = part
-            poll()
-            done = stop
+        own = [np.array(array, order="C") for array in mine]
+        add_pairs(tuple(own), tuple(other), triangle, sums, parts)
+        poll()
         for part in parts:
             target += part.T
 
     def _add_by_tiles(self, strip: Strip) -> None:
         mine, other, triangle, sums, target, poll = strip
-        columns = sums.shape[1] - 1
+        columns, threads = sums.shape[1] - 1, numba.get_num_threads()
         count, received = len(mine[0]), other[0].shape[1]
-        tile = np.empty(TILE_ROWS * TILE_COLUMNS, self.dtype)
+        tiles = np.empty((threads, TILE_ROWS * TILE_COLUMNS), self.dtype)
         received_values = np.ascontiguousarray(other[4].T)
-        for low in range(0, count, TILE_ROWS):
+        parts = np.zeros((threads, *target.shape))
+
+        def add(thread: int, low: int) -> None:
             high = min(low + TILE_ROWS, count)
             own = [np.array(part[low:high], order="C") for part in mine]
             start = low // TILE_COLUMNS * TILE_COLUMNS if triangle else 0
             for first in range(start, received, TILE_COLUMNS):
                 last = min(first + TILE_COLUMNS, received)
                 chunk = [np.array(part[:, first:last], order="C") for part in other[:4]]
-                block = tile[: (high - low) * (last - first)].reshape(high - low, last - first)
+                shape = high - low, last - first
+                block = tiles[thread, : shape[0] * shape[1]].reshape(shape)
                 self._fill(own[:4], chunk, block)
                 if triangle and first < high:
                     later = np.arange(first, last) > np.arange(low, high)[:, None]
                     block *= later
                 sums[low:high, :columns] += block @ received_values[first:last]
                 sums[low:high, columns] += block.sum(axis=1)
-                target[first:last, :columns] += block.T @ own[4]
-                target[first:last, columns] += block.sum(axis=0)
-            poll()
+                parts[thread, first:last, :columns] += block.T @ own[4]
+                parts[thread, first:last, columns] += block.sum(axis=0)
+
+        _share_out(range(0, count, TILE_ROWS), add, poll)
+        target += parts.sum(axis=0)
 
     def _fill(self, mine: list[np.ndarray], other: list[np.ndarray], tile: np.ndarray) -> None:
         """Weights of all pairs of own with received rows; scales, z, factors and tangents."""
         if self.function is None:
-            threads = numba.get_num_threads()
-            if tile.size < SMALL:
-                numba.set_num_threads(1)
             fill_tile(tuple(mine), tuple(other), tile)
-            numba.set_num_threads(threads)
             return
         own_scale, own_z, own_factor, own_tangent = mine
         scale, z, factor, tangent = other
@@ -291,3 +286,15 @@ class KernelSums:
                 turned += np.einsum("ij,ij->i", own_z, own_tangent)[:, None]
                 turned += np.einsum("ij,ij->j", z, tangent)
             tile *= turned
+
+
+def _share_out(tops: range, work: Callable[[int, int], None], poll: Callable[[], None]) -> None:
+    """Call ``work(thread, top)`` on threads: every so many-th top is always the same one's."""
+    threads = numba.get_num_threads()
+
+    def take(part: tuple[int, range]) -> None:
+        for top in part[1]:
+            work(part[0], top)
+
+    rest = [(thread, tops[1 + thread :: threads]) for thread in range(threads)]
+    run_on_threads(take, [(0, tops[:1]), *rest], poll)

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from thalweg.errors import NumericalError
-from thalweg.parallel import Layout, agreed, sum_large
+from thalweg.parallel import Layout, agreed, on_root, sum_large
 from thalweg_clustering.kernels import symmetric
 
 #: Product of the operator with this rank's rows, ``(n_local, m) -> (n_local, m)``; collective.
@@ -32,16 +32,16 @@ class Subspace:
 def dense_leading(layout: Layout, rows: np.ndarray, count: int) -> Subspace:
     """By LAPACK on rank 0, from this rank's rows of the matrix, ``(n_local, n)``.  Collective."""
     comm, n = layout.comm, layout.rows
-    whole = layout.gather_rows(rows)
-    eigenpairs = None
-    if comm.rank == 0:
-        first = max(0, n - count - 1)
-        whole = symmetric(whole)
-        values, vectors = scipy.linalg.eigh(whole, subset_by_index=[first, n - 1], driver="evr")
+    whole, first = layout.gather_rows(rows), max(0, n - count - 1)
+
+    def eigenpairs() -> tuple[np.ndarray, np.ndarray]:
+        matrix = symmetric(whole)
+        values, vectors = scipy.linalg.eigh(matrix, subset_by_index=[first, n - 1], driver="evr")
         if len(values) < n - first:  # LAPACK misses some where very many are equal
-            values, vectors = (part[..., first:] for part in scipy.linalg.eigh(whole))
-        eigenpairs = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :count])
-    values, vectors = comm.bcast(eigenpairs, root=0)
+            values, vectors = (part[..., first:] for part in scipy.linalg.eigh(matrix))
+        return values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :count])
+
+    values, vectors = on_root(comm, eigenpairs)
     known = np.full(count + 1, np.nan)
     known[: len(values)] = values[: count + 1]
     return Subspace(np.array(layout.local(vectors)), known)
@@ -62,16 +62,15 @@ def iterative_leading(
     residuals relative to the largest eigenvalue meet the tolerance, or after ``most_products``;
     the basis holds ``depth`` blocks before it is restarted.  Collective.
     """
-    basis = _orthonormalized(layout, start, None)
+    basis = orthonormal_columns(layout, start)
     if basis.shape[1] < count:
         raise NumericalError(f"the embedding has fewer than {count} independent directions")
     block = basis.shape[1]
-    images = product(basis)
-    products = 1  # counted in blocks
+    images, products = product(basis), 1  # counted in blocks
     previous: np.ndarray | None = None
     while True:
-        eigenpairs = np.linalg.eigh(symmetric(_inner(layout, basis, images)))
-        values, rotation = agreed(layout.comm, tuple(eigenpairs))
+        matrix = symmetric(_inner(layout, basis, images))
+        values, rotation = agreed(layout.comm, tuple(np.linalg.eigh(matrix)))
         order = np.argsort(-values, kind="stable")[:block]
         values, rotation = values[order], rotation[:, order]
         vectors, moved = basis @ rotation, images @ rotation
@@ -87,7 +86,7 @@ def iterative_leading(
             frame = agreed(layout.comm, frame[:, values > 1e-10 * values[0]])
             basis, images = basis @ frame, images @ frame
         previous = vectors
-        fresh = _orthonormalized(layout, residual[:, norms > 1e-3 * tolerance * scale], basis)
+        fresh = orthonormal_columns(layout, residual[:, norms > 1e-3 * tolerance * scale], basis)
         if fresh.shape[1] == 0:
             break
         basis = np.hstack([basis, fresh])
@@ -98,20 +97,14 @@ def iterative_leading(
     return Subspace(np.ascontiguousarray(vectors[:, :count]), known)
 
 
-def orthonormal_columns(layout: Layout, block: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of the span of distributed columns.  Collective."""
-    gram = sum_large(layout.comm, np.ascontiguousarray(block.T @ block))
-    values, vectors = agreed(layout.comm, tuple(np.linalg.eigh(gram)))
-    independent = values > 1e-10 * values[-1]
-    return np.asarray(block @ (vectors[:, independent] / np.sqrt(values[independent])))
-
-
 def _inner(layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return sum_large(layout.comm, np.ascontiguousarray(a.T @ b))
 
 
-def _orthonormalized(layout: Layout, block: np.ndarray, against: np.ndarray | None) -> np.ndarray:
-    """Orthonormal columns of a block, orthogonal to a basis; dependent ones are dropped."""
+def orthonormal_columns(
+    layout: Layout, block: np.ndarray, against: np.ndarray | None = None
+) -> np.ndarray:
+    """An orthonormal basis of distributed columns' span, orthogonal to another.  Collective."""
     for _ in range(2):
         if against is not None:
             block = block - against @ _inner(layout, against, block)
@@ -119,8 +112,8 @@ def _orthonormalized(layout: Layout, block: np.ndarray, against: np.ndarray | No
         if gram.shape[0] == 0:
             return block
         scale = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
-        eigenpairs = np.linalg.eigh(gram / np.outer(scale, scale))
-        values, vectors = agreed(layout.comm, tuple(eigenpairs))
+        eigenpairs = tuple(np.linalg.eigh(gram / np.outer(scale, scale)))
+        values, vectors = agreed(layout.comm, eigenpairs)
         independent = values > 1e-12 * values[-1] if values[-1] > 0 else values > np.inf
         block = (block / scale) @ (vectors[:, independent] / np.sqrt(values[independent]))
     return block

@@ -155,9 +155,8 @@ def centered_indicators(layout: Layout, labels: np.ndarray) -> np.ndarray:
     known = labels != UNKNOWN
     indicator = np.zeros((len(labels), groups))
     indicator[known, labels[known]] = 1.0
-    centered = (
-        indicator - np.asarray(sum_over_ranks(layout.comm, indicator.sum(axis=0))) / layout.rows
-    )
+    sizes = np.asarray(sum_over_ranks(layout.comm, indicator.sum(axis=0)))
+    centered = indicator - sizes / layout.rows
     if not max_over_ranks(layout.comm, float(not known.all())):
         # The rows of HY are orthogonal to the vector of ones: a basis of the complement
         # loses nothing.

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, cast
 import numpy as np
 
 from thalweg.interfaces import Capability, Objective, OwnRows, Solver, SolverState
-from thalweg.parallel import Array, agreed
+from thalweg.parallel import Array, agreed, one_blas_thread
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_clustering.stiefel import StiefelVariable
@@ -125,14 +125,15 @@ class RoundSolver(Solver[S]):
 
     def step(self, state: S) -> S:
         """One inner step; at the end of a round also the renewal of the blocks."""
-        if isinstance(state.objective, Alternation):
-            state.objective.use_blocks(state.blocks)
-        improved = self.improve(state)
-        improved = replace(improved, inner=improved.inner + 1)
-        small = improved.inner_done or self.is_small(improved, state.value)
-        if small or improved.inner >= self.inner_iterations:
-            return self._after_round(improved)
-        return improved
+        with one_blas_thread():  # others would keep their cores busy while threads sum kernels
+            if isinstance(state.objective, Alternation):
+                state.objective.use_blocks(state.blocks)
+            improved = self.improve(state)
+            improved = replace(improved, inner=improved.inner + 1)
+            small = improved.inner_done or self.is_small(improved, state.value)
+            if small or improved.inner >= self.inner_iterations:
+                return self._after_round(improved)
+            return improved
 
     def is_small(self, state: S, before: float) -> bool:
         """Whether the last step, from the value ``before``, ends the round."""
@@ -151,19 +152,10 @@ class RoundSolver(Solver[S]):
             return replace(state, outcome=Status.CONVERGED)
         blocks, changed = objective.updated_blocks(state.x, state.blocks)
         objective.use_blocks(blocks)
-        change = max(changed, subspace_distance(state.x, state.anchor))
+        change = agreed(objective.comm, max(changed, subspace_distance(state.x, state.anchor)))
         before = state.round_value
-        state = self.begin(
-            replace(
-                state,
-                blocks=blocks,
-                anchor=state.x,
-                change=agreed(objective.comm, change),
-                round=state.round + 1,
-                inner=0,
-                inner_done=False,
-            )
-        )
+        state = replace(state, blocks=blocks, anchor=state.x, change=change, round=state.round + 1)
+        state = self.begin(replace(state, inner=0, inner_done=False))
         state = replace(state, round_value=state.value)
         decrease = abs(before - state.value) / max(abs(state.value), 1e-300)
         settled = changed == 0.0 and state.round > 1  # only W is left, and it met the inner test

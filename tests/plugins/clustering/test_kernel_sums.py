@@ -130,10 +130,11 @@ def test_sums_with_landmarks_equal_the_sums_written_out(function, of, columns, m
     np.testing.assert_allclose(own, expected @ extended[few], rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(other, expected.T @ extended, rtol=1e-9, atol=1e-9)
     monkeypatch.setattr("thalweg_clustering.kernel_sums.BLOCK_SIZE", 20 * 32)
-    tiles = [(rows, tile.copy()) for rows, tile in sums.blocks_with(z, z[few])]
+    tiles = dict[int, np.ndarray]()
+    sums.visit_blocks(z, z[few], lambda _, rows, tile: tiles.update({rows.start: tile.copy()}))
     assert len(tiles) == 10
     beta = z @ z[few].T if of == "product" else ((z[:, None] - z[few]) ** 2).sum(-1)
-    found = np.concatenate([tile for _, tile in tiles])
+    found = np.concatenate([tiles[start] for start in sorted(tiles)])
     np.testing.assert_allclose(found, (function or _gaussian)(beta), rtol=1e-12)
     empty, none = sums.sums_with(z[:0], z[few], values[:0], values[few])
     assert empty.shape == (0, columns + 1)
