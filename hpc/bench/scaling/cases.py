@@ -116,6 +116,9 @@ CASES: dict[str, dict[str, Any]] = {
 for _case, _timed in (("KDAC", "KDAC, features, timed"), ("network", "network, timed")):
     CASES[_timed] = {**CASES[_case], "stop": {"iterations": 10}}
 
+#: Case of an estimator in a process of its own, by its argument ``n_jobs``.
+ESTIMATOR = "TSNE(n_jobs), fresh process"
+
 #: Rows of the cases of which seconds are measured, and of their small size.
 TIMED = {
     "t-SNE, timed": (60_000, 5_000),
@@ -126,6 +129,7 @@ TIMED = {
     "KDAC, exact, timed": (8_000, 3_000),
     "KDAC, features, timed": (20_000, 5_000),
     "network, timed": (50_000, 5_000),
+    ESTIMATOR: (60_000, 3_000),
 }
 
 #: Cases whose work grows as the square of the rows.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
-from hpc.bench.scaling.cases import ALL_PAIRS, TIMED
+from hpc.bench.scaling.cases import ALL_PAIRS, ESTIMATOR, TIMED
 from hpc.bench.scaling.model import PAPER_RANKS, SAME, predict
 from hpc.machine import describe_machine
 
@@ -24,6 +24,9 @@ PHASES = {
     "laplacian": "solves with the Laplacian",
     "setup": "set-up of method and preconditioner",
 }
+
+#: How threads wait, as commands of thalweg set it; the benchmark loads NumPy before.
+WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "OPENBLAS_THREAD_TIMEOUT": "4"}
 
 Entry = dict[str, Any]
 
@@ -45,6 +48,7 @@ def measure(
     """Measure in rounds over ranks x threads; of each phase the quickest round is kept.
 
     A case is measured at its rows, and on several cores at so many rows for each of them, too.
+    Entries of other machines in the file ``path`` stay; nothing is written if ``quick``.
     """
     machine = describe_machine()["processor"]
     entries: list[Entry] = json.loads(path.read_text()) if path.exists() else []
@@ -54,6 +58,8 @@ def measure(
             wanted: list[str] = []
             for case in cases:
                 rows = TIMED[case][1 if quick else 0]
+                if case == ESTIMATOR:
+                    continue
                 sizes = [rows]
                 if ranks * threads > 1:
                     growth = (ranks * threads) ** (0.5 if case in ALL_PAIRS else 1.0)
@@ -64,19 +70,24 @@ def measure(
             if threads > 1 and ranks > 1:
                 command += ["--bind-to", "none"]
             command += [sys.executable, "-m", "hpc.bench.scaling.seconds", *wanted]
-            printed = subprocess.run(
-                command,
-                env={**environment, "THALWEG_THREADS": str(threads)},
-                stdout=subprocess.PIPE,
-                text=True,
-                check=True,
-            ).stdout
+            printed = _printed(command, {**WAITING, **environment, "THALWEG_THREADS": str(threads)})
+            if ESTIMATOR in cases and ranks == 1:
+                rows = TIMED[ESTIMATOR][1 if quick else 0]
+                command = [sys.executable, "-m", "hpc.bench.scaling.estimator"]
+                printed += _printed([*command, str(rows), str(threads)], environment)
             for line in printed.splitlines():
                 if line.startswith("{"):
                     print(line, flush=True)
                     _keep(entries, {"machine": machine, **json.loads(line)}, fresh)
-            path.write_text(json.dumps(entries, indent=1) + "\n")
+            if not quick:  # small sizes would stand in the tables in place of the others
+                path.write_text(json.dumps(entries, indent=1) + "\n")
     return entries
+
+
+def _printed(command: list[str], environment: Mapping[str, str]) -> str:
+    return subprocess.run(
+        command, env=dict(environment), stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
 
 
 def _key(entry: Entry) -> tuple[Any, ...]:
