@@ -84,15 +84,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     worlds: dict[int, World] = {}
     here: list[pytest.Item] = []
-    # Of the tests on one rank, those of the plugins run in a process beside this one.
-    beside = Path(__file__).parents[1] / "plugins"
+    # Of the tests on one rank, about half run in a process beside this one.
+    tests = Path(__file__).parents[1]
+    beside = {tests / folder for folder in ("plugins", "framework/driver", "framework/engines")}
     many = len({item.path for item in items}) > 20
     stand_ins: list[RankedTest] = []
     for item in items:
         ranks = getattr(item, "callspec", None) and item.callspec.params.get("ranks")
         if item.get_closest_marker("ranks") is None:
             ranks = 1
-        if ranks == 1 and not (many and beside in item.path.parents):
+        if ranks == 1 and not (many and beside & set(item.path.parents)):
             here.append(item)
             continue
         world = worlds.setdefault(ranks, World(config.rootpath, ranks))
