@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from thalweg.parallel import MPI, Layout, kernel, sum_large, sum_over_ranks
+from thalweg.numerics import lloyd
+from thalweg.parallel import MPI, Layout, kernel, sum_over_ranks
 from thalweg_clustering.kernels import squared_distances
 from thalweg_clustering.prepared_data import evenly_spread
 
@@ -84,41 +85,30 @@ def _spread_out(
 
 
 def _lloyd(layout: Layout, rows: np.ndarray, centers: np.ndarray, iterations: int) -> Clusters:
-    """Lloyd's iteration; centers that lose all rows stay where they are."""
-    labels, number = np.full(len(rows), -1), 0
     rows = np.ascontiguousarray(rows, dtype=float)
-    while True:
-        sums = np.zeros((len(centers), rows.shape[1] + 1))
-        own = _assign(rows, centers, labels, sums)
-        moved, inertia = np.asarray(sum_over_ranks(layout.comm, own))
-        if moved == 0 or number == iterations:
-            return Clusters(labels, centers, float(inertia))
-        number, sums = number + 1, sum_large(layout.comm, sums)
-        filled = sums[:, -1:] > 0
-        centers = np.where(filled, sums[:, :-1] / np.where(filled, sums[:, -1:], 1.0), centers)
+    labels, centers, _ = lloyd(layout.comm, rows, centers, iterations, _nearest)
+    inertia = sum_over_ranks(layout.comm, float(((rows - centers[labels]) ** 2).sum()))
+    return Clusters(labels, centers, float(inertia))
 
 
-@kernel(writes=("labels", "sums"))
-def _assign(rows, centers, labels, sums):  # type: ignore[no-untyped-def]
-    """Number rows by their nearest centers, and add up and count the rows of each.
+def _nearest(rows: np.ndarray, centers: np.ndarray) -> np.ndarray:
+    labels = np.zeros(len(rows), dtype=np.int64)
+    _assign(rows, centers, labels)
+    return labels
 
-    How many changed, and the sum of squared distances.
-    """
-    result = np.zeros(2)
+
+# Few centers in few columns: quicker than by products, and exact where centers coincide.
+@kernel(writes=("labels",))
+def _assign(rows, centers, labels):  # type: ignore[no-untyped-def]
+    """Number rows by their nearest centers, the first of those that are equally near."""
     for i in range(len(rows)):
-        nearest, least = 0, np.inf
+        least = np.inf
         for c in range(len(centers)):
             distance = 0.0
             for j in range(rows.shape[1]):
                 distance += (rows[i, j] - centers[c, j]) ** 2
             if distance < least:
-                nearest, least = c, distance
-        result[0] += labels[i] != nearest
-        result[1] += least
-        labels[i] = nearest
-        sums[nearest, :-1] += rows[i]
-        sums[nearest, -1] += 1.0
-    return result
+                labels[i], least = c, distance
 
 
 def _in_order(layout: Layout, labels: np.ndarray, count: int) -> np.ndarray:
