@@ -61,16 +61,6 @@ class KernelFunction:
         """beta of all rows of ``a`` with all of ``b``, shape ``(len(a), len(b))``."""
         return squared_distances(a, b) if self.of == "distance" else a @ b.T
 
-    def beta_change(
-        self, a: np.ndarray, da: np.ndarray, b: np.ndarray, db: np.ndarray
-    ) -> np.ndarray:
-        """Derivative of :meth:`beta` as ``a`` moves along ``da``, and ``b`` along ``db``."""
-        cross = a @ db.T + da @ b.T
-        if self.of == "product":
-            return np.asarray(cross)
-        own = np.einsum("ij,ij->i", a, da)[:, None] + np.einsum("ij,ij->i", b, db)
-        return np.asarray(2.0 * (own - cross))
-
     @property
     def positive(self) -> bool:
         """Whether the kernel matrix has no negative eigenvalues; of a user's own it is assumed."""
