@@ -63,7 +63,8 @@ class JacobiIterations(Method):
         self.iterations = 0
         while running.any() and self.iterations < self.limit:
             end = self._exchange.begin_fetch(search)
-            _multiply(*self._own, search, Ap, partial[0])
+            Ap[:], partial[0] = 0.0, 0.0
+            _add_products(*self._own, search, search, Ap, partial[0])
             if len(ghosts := end()):
                 _add_products(*self._others, search, ghosts, Ap, partial[0])
             pAp = self._sum(partial[0].sum(axis=0))
@@ -108,43 +109,28 @@ def _split(
 
 
 @kernel(parallel=True, fastmath={"contract", "nsz"})
-def _multiply(starts, columns, values, points, Ap, partial):
-    """Matrix times ``points``, and by blocks of rows its products with them."""
+def _add_products(starts, columns, values, points, others, Ap, partial):
+    """Add a matrix times ``others`` to ``Ap``, and the products with ``points`` block by block."""
     rows, d = points.shape
     zero = points.dtype.type(0.0)
     for block in prange(partial.shape[0]):
-        for c in range(d):
-            partial[block, c] = 0.0
         for n in range(block * BLOCK, min(rows, (block + 1) * BLOCK)):
             if d == 2:
                 first, second = zero, zero
                 for e in range(starts[n], starts[n + 1]):
-                    first += values[e] * points[columns[e], 0]
-                    second += values[e] * points[columns[e], 1]
-                Ap[n, 0], Ap[n, 1] = first, second
+                    first += values[e] * others[columns[e], 0]
+                    second += values[e] * others[columns[e], 1]
+                Ap[n, 0] += first
+                Ap[n, 1] += second
+                partial[block, 0] += points[n, 0] * first
+                partial[block, 1] += points[n, 1] * second
             else:
                 for c in range(d):
                     total = zero
                     for e in range(starts[n], starts[n + 1]):
-                        total += values[e] * points[columns[e], c]
-                    Ap[n, c] = total
-            for c in range(d):
-                partial[block, c] += points[n, c] * Ap[n, c]
-
-
-@kernel(parallel=True, fastmath={"contract", "nsz"})
-def _add_products(starts, columns, values, points, ghosts, Ap, partial):
-    """Add the entries that meet ghost rows to the matrix times ``points``, as above."""
-    rows, d = points.shape
-    zero = points.dtype.type(0.0)
-    for block in prange(partial.shape[0]):
-        for n in range(block * BLOCK, min(rows, (block + 1) * BLOCK)):
-            for c in range(d):
-                total = zero
-                for e in range(starts[n], starts[n + 1]):
-                    total += values[e] * ghosts[columns[e], c]
-                Ap[n, c] += total
-                partial[block, c] += points[n, c] * total
+                        total += values[e] * others[columns[e], c]
+                    Ap[n, c] += total
+                    partial[block, c] += points[n, c] * total
 
 
 @kernel(parallel=True, fastmath={"contract", "nsz"})
