@@ -57,7 +57,7 @@ def approximate_neighbors(
         true, limits = nearest_neighbors(layout, values, k, rows)
         probes, candidates = search.wanted_probes(rows, true)
         if ROW_COST + PAIR_COST * candidates < 0.5 * layout.rows:
-            indices, squared = search.nearest(np.arange(layout.local_rows), probes, max(8, k // 8))
+            indices, squared = search.nearest(probes)
             squared = np.ldexp(squared, -2 * search.cells.shift)
             hits = float((squared[rows] <= limits[:, -1:] * (1.0 + 1e-12)).sum())
             recall = layout.comm.allreduce(hits) / (JUDGED * k)
@@ -100,36 +100,32 @@ class _Search:
         probes = int(np.argmax(sure >= ENOUGH))
         return agreed(comm, (probes + 1, float(candidates[:, probes].mean())))
 
-    def nearest(self, rows: np.ndarray, probes: int, spare: int) -> tuple[np.ndarray, np.ndarray]:
-        """Neighbors of some of this rank's rows, in the ``probes`` cells nearest to each.
-
-        Of ``spare`` rows more than are wanted distances are measured.  Collective.
-        """
-        indices = np.zeros((len(rows), self.k), dtype=np.int64)
+    def nearest(self, probes: int) -> tuple[np.ndarray, np.ndarray]:
+        """Neighbors of this rank's rows, in the ``probes`` cells nearest to each.  Collective."""
+        count, order = self.layout.local_rows, self.block[1] - self.layout.start
+        indices = np.zeros((count, self.k), dtype=np.int64)
         squared = np.full(indices.shape, np.inf)
-        order = np.argsort(self.cell[rows], kind="stable")
-        size = min(BATCH, max(64, len(rows) // 32))
-        parts = [order[first : first + size] for first in range(0, len(rows), size)]
+        size = min(BATCH, max(64, count // 32))
+        parts = [order[first : first + size] for first in range(0, count, size)]
         reached: list[Any] = [None] * len(parts)
         for block in Ring(self.layout).blocks(*self.block):
             others = _Others(self.cells.centers, *block.arrays)
 
             def search(number: int, others: _Others = others) -> None:
                 part = parts[number]
-                known = indices[part], squared[part]
-                cells = reached[number] or self._cells_reached(self.values[rows[part]], probes)
+                cells = reached[number] or self._cells_reached(self.values[part], probes)
                 if self.layout.comm.size > 1:
                     cells = reached[number] = list(cells)
-                self._search(rows[part], *known, cells, spare, others)
-                indices[part], squared[part] = known
+                self._search(part, cells, others, indices, squared)
 
             run_on_threads(search, list(range(len(parts))), block.poll)
         return indices, squared
 
-    def _search(self, rows, indices, squared, cells, spare, others) -> None:  # type: ignore[no-untyped-def]
-        """Search for some rows in a block of rows."""
+    def _search(self, rows, cells, others, all_indices, all_squared) -> None:  # type: ignore[no-untyped-def]
+        """Search for some of this rank's rows in a block of rows, of which more are measured."""
+        indices, squared = all_indices[rows], all_squared[rows]
         values, numbers = self.values[rows], self.layout.start + rows
-        keep = self.k + 1 + spare  # with the row itself
+        keep = self.k + 1 + max(8, self.k // 8)  # with the row itself
         # Lists of halves of squared distances in single precision, whose bits, as integers, have
         # the same order.  When one is full, little more than the ``keep`` least are kept.
         bits = np.empty((len(rows), 4 * keep), dtype=np.int32)
@@ -155,6 +151,7 @@ class _Search:
             values, numbers, others.values, others.numbers, keep, bits, places, counts, indices,
             squared,
         )  # fmt: skip
+        all_indices[rows], all_squared[rows] = indices, squared
 
     def _cells_reached(self, values: np.ndarray, probes: int) -> Iterator[tuple[int, np.ndarray]]:
         """Cells that rows look into, and which rows, the cells nearest to their rows first."""
