@@ -19,6 +19,7 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import Layout
 from thalweg.result import Status
+from thalweg.testing import check_gradient
 from thalweg_embedding import LaplacianEigenmaps, LocallyLinearEmbedding
 from thalweg_embedding.affinities.entropic import entropic_rows
 from thalweg_embedding.eigenmaps import neighbor_graph
@@ -49,6 +50,7 @@ def test_eigenvectors_are_those_of_a_dense_solver(comm, name, method, points):
     # Clusters in a row, connected by one pair each, have as many eigenvalues near zero.
     dataset = clusters(comm, 240, 12) if points == "clusters" else roll(comm)
     objective = BUILDERS[name](dataset, comm, dimensions=3)
+    check_gradient(objective, objective.initial_point(0))
     result = thalweg.minimize(objective, solver="eigen", method=method)
     layout = objective.layout
     matrix = layout.gather_rows(objective.matrix.toarray())

@@ -205,6 +205,7 @@ def test_a_kind_of_products_that_rested_long_enough_is_tried_again():
     assert in_order_of_gain(kinds, gains)[0] == "hessian"
     for _ in range(2):
         gains = gains_after(gains, "hessian", before=4.0, after=2.0, products=1)
+    assert gains["hessian"] == 0.5
     assert in_order_of_gain(kinds, gains)[0] == "gauss-newton"
     assert in_order_of_gain(kinds, {"hessian": 9.0})[0] == "gauss-newton"
 
