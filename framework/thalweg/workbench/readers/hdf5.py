@@ -56,24 +56,28 @@ def read_hdf5(path: Path, options: Mapping[str, Any], *, columns_first: bool = F
     with refused(errors, f"'{path}' is damaged, or not an HDF5 file"), h5py.File(path, "r") as file:
         file.visititems(note)
         if path.suffix.lower() == ".h5ad":
-            usual = "obsm/X_pca" if "obsm/X_pca" in names else "X"
+            usual = "obsm/X_pca" if "obsm/X_pca" in file else "X"
             named = options.get("labels") and f"obs/{options['labels']}"
             options = {"key": options.get("key") or usual, "labels": named}
             names += [options["key"]] if f"{options['key']}/indptr" in names else []
         key, labels_key = choose_keys(names, options, path)
         labels = None if labels_key is None else _whole(file[labels_key], path).T
-        column = file.get(str(options.get("labels")))
-        if isinstance(column, h5py.Group) and "categories" in column:  # of code -1: none of them
-            words = np.append(_whole(column["categories"], path).astype(str), "")
-            codes = _whole(column["codes"], path)
-            labels = words[np.where((codes < -1) | (codes > len(words) - 2), len(words), codes)]
+        if isinstance(column := file.get(str(options.get("labels"))), h5py.Group):
+            labels = _column(column.get("codes"), column.get("categories"), path)
+            if "mask" in column:  # True where a value is missing
+                values, mask = _whole(column["values"], path), _whole(column["mask"], path)
+                labels = np.where(mask, "", values.astype(str))
+        elif column is not None and "categories" in column.attrs:  # as AnnData before 0.8 wrote it
+            labels = _column(column, file[column.attrs["categories"]], path)
         array, what = file[key], f"array '{key}' of '{path}'"
         if isinstance(array, h5py.Group):  # a sparse matrix, which is made dense
             shape, form = tuple(array.attrs["shape"]), str(array.attrs["encoding-type"])
             require_memory(16.0 * math.prod(shape), f"{what}, made dense,", "use obsm/X_pca")
-            parts = tuple(_whole(array[name], path) for name in ("data", "indices", "indptr"))
+            parts = [_whole(array[name], path) for name in ("data", "indices", "indptr")]
+            if parts[0].dtype == np.float16:  # which SciPy does not take
+                parts[0] = parts[0].astype(np.float32)
             kinds = {f"cs{by}_matrix": getattr(scipy.sparse, f"cs{by}_matrix") for by in "rc"}
-            matrix = kinds[form](parts, shape)
+            matrix = kinds[form](tuple(parts), shape)
             matrix.check_format(full_check=True)
             return Source.of(matrix.toarray(), what, labels)
         if h5py.check_string_dtype(array.dtype):
@@ -86,6 +90,14 @@ def read_hdf5(path: Path, options: Mapping[str, Any], *, columns_first: bool = F
     check_array(dtype, shape, what)
     reader = HDF5Rows(path, key, columns_first)
     return Source(shape[0], shape[1:] or (1,), dtype, reader, labels=labels)
+
+
+def _column(codes: Any, categories: Any, path: Path) -> np.ndarray | None:
+    """Names of categories by their codes, "" for -1; None where there are no categories."""
+    if categories is None:
+        return None
+    words, codes = np.append(_whole(categories, path).astype(str), ""), _whole(codes, path)
+    return words[np.where((codes < -1) | (codes > len(words) - 2), len(words), codes)]
 
 
 def _refuse_elsewhere(array: Any, path: Path) -> None:

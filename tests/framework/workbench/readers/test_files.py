@@ -263,6 +263,30 @@ def test_annotated_data_are_read_with_a_column_of_their_cells(comm, folder, form
         load_data({"path": "x.h5ad", "labels": "kind"}, comm, folder)
 
 
+@pytest.mark.parametrize("form", ["nullable", "before 0.8"])
+def test_columns_of_cells_keep_their_names_however_they_are_stored(folder, form):
+    h5py = pytest.importorskip("h5py")
+    names, codes = np.unique(NAMES, return_inverse=True)
+    with h5py.File(folder / "x.h5ad", "w") as file:
+        half = scipy.sparse.csr_matrix(TABLE)
+        for part in ("data", "indices", "indptr"):
+            stored = getattr(half, part)
+            file[f"obsm/X_pca/{part}"] = stored.astype("f2") if part == "data" else stored
+        file["obsm/X_pca"].attrs.update({"encoding-type": "csr_matrix", "shape": TABLE.shape})
+        file["X"] = TABLE[:, :1]
+        if form == "nullable":
+            file["obs/kind/values"] = NAMES.astype(object)
+            file["obs/kind/mask"] = np.arange(len(NAMES)) == 3
+        else:
+            file["obs/kind"], file["obs/__categories/kind"] = codes, names.astype(object)
+            file["obs/kind"].attrs["categories"] = file["obs/__categories/kind"].ref
+    dataset = load_data({"path": "x.h5ad", "labels": "kind"}, folder=folder)
+    assert np.array_equal(whole(dataset), TABLE.astype("f2"))
+    read = np.array(dataset.label_names)[dataset.gather_labels()]
+    expected = np.where((np.arange(len(NAMES)) == 3) & (form == "nullable"), "", NAMES)
+    assert np.array_equal(read, expected)
+
+
 @pytest.mark.ranks(1, 2, 3)
 def test_each_rank_reads_its_groups_of_rows_of_a_parquet_table(comm, folder):
     pyarrow = pytest.importorskip("pyarrow")
