@@ -38,7 +38,7 @@ def anchor_table(given: Any, layout: Layout) -> np.ndarray:
         if np.iscomplexobj(table) or not table.size:
             raise TypeError("there are no real ones")
         table = table.astype(float)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, IsADirectoryError) as error:
         raise InputError(f"the anchors cannot be read as an array of numbers: {error}") from error
     if table.shape[1:] == (layout.columns,):
         table = np.column_stack([np.arange(len(table)), table])[~np.isnan(table).all(axis=1)]

@@ -107,7 +107,10 @@ def faithfulness(
     measures |= {name: 1.0 - measures[name] for name in ("false", "torn")}
     if objective is None:
         return measures
-    values, vectors = np.linalg.eigh(hessian_blocks(objective, places))
+    blocks = hessian_blocks(objective, places)
+    if anchors := getattr(objective, "anchors", None):
+        blocks += 4.0 * anchors.pull[:, :, None] * np.eye(places.shape[1])
+    values, vectors = np.linalg.eigh(blocks)
     least, infinite = values[:, 0], np.full(len(places), np.inf)
     measures["singularity"] = np.divide(1.0, least, out=infinite, where=least > 0.0)
     dense = metric == "euclidean" and not isinstance(data, SparseDataset)
@@ -118,6 +121,9 @@ def faithfulness(
         values = np.maximum(np.abs(values), FLATTEST * np.abs(values).max(axis=1, keepdims=True))
         inverse = np.einsum("nik,nk,njk->nij", vectors, 1.0 / np.maximum(values, TINY), vectors)
         measures["perturbation"] = _perturbation(data, places, objective, found, length, inverse)
+    if anchors:  # points that stay do not move, whatever their neighbors do
+        for name in measures.keys() & {"singularity", "perturbation"}:
+            measures[name][~anchors.free[:, 0]] = 0.0
     return measures
 
 
