@@ -313,7 +313,8 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
 
         The embedding is extended to a new sample, whose cluster is that of the nearest center
         of k-means.  With local scaling, or where that would not give the clustered samples
-        theirs, it is the cluster of the nearest sample.
+        theirs, it is the cluster of the nearest sample.  That is tried on 1,024 of them; of more
+        than 20,000 an even part is kept, and a few at borders may get another label than theirs.
         """
         check_is_fitted(self)
         sigma = self.alternatives_[self._number(alternative)].measures["sigma"]
