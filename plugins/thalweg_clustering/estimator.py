@@ -87,7 +87,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         1 shows a progress bar on a terminal.
     n_jobs
         Threads of this process: None for those of ``OMP_NUM_THREADS`` or all cores, -1 for all
-        cores.
+        cores.  Sums round differently on another number, and may lead to another local optimum.
     random_state
         Seed of a random start, of features and of k-means: an integer, a ``Generator``, a
         ``RandomState``, or None for another one each time.
@@ -313,8 +313,9 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
 
         The embedding is extended to a new sample, whose cluster is that of the nearest center
         of k-means.  With local scaling, or where that would not give the clustered samples
-        theirs, it is the cluster of the nearest sample.  That is tried on 1,024 of them; of more
-        than 20,000 an even part is kept, and a few at borders may get another label than theirs.
+        theirs, which is tried on 1,024 of them, it is the cluster of the nearest sample.  Of more
+        than 20,000 samples an even part stands for all: between clusters, some of the others may
+        not get their ``labels_``.
         """
         check_is_fitted(self)
         sigma = self.alternatives_[self._number(alternative)].measures["sigma"]

@@ -38,7 +38,7 @@ def anchor_table(given: Any, layout: Layout) -> np.ndarray:
         if np.iscomplexobj(table) or not table.size:
             raise TypeError("there are no real ones")
         table = table.astype(float)
-    except (TypeError, ValueError, IsADirectoryError) as error:
+    except (OSError, TypeError, ValueError) as error:
         raise InputError(f"the anchors cannot be read as an array of numbers: {error}") from error
     if table.shape[1:] == (layout.columns,):
         table = np.column_stack([np.arange(len(table)), table])[~np.isnan(table).all(axis=1)]
@@ -92,7 +92,8 @@ class AnchoredEmbedding(PairwiseEmbedding):
     """An embedding some of whose points are anchored.
 
     Points that stay are no variables: the objective takes them from their places whatever is in
-    their rows, and derivatives along them are zero.
+    their rows, and derivatives along them are zero.  :meth:`solution` has the places; in ``x``
+    these rows stay as they began.
     """
 
     anchors: Anchors
@@ -153,8 +154,10 @@ class AnchoredEmbedding(PairwiseEmbedding):
         return self.anchors.free * (product + 4.0 * self.anchors.pull * moved)
 
     def hessian_diagonal(self, x: Array) -> Array:
-        diagonal = super().hessian_diagonal(self._placed(x))
-        return np.asarray(self.anchors.free * (diagonal + 4.0 * self.anchors.pull))
+        return np.asarray(self.anchors.free * super().hessian_diagonal(self._placed(x)))
+
+    def rowwise_diagonal(self, x: Array) -> Array:
+        return super().rowwise_diagonal(x) + 4.0 * self.anchors.pull
 
     def repulsive_product(self, x: Array, direction: Array) -> Array:
         moved = self.anchors.free * direction

@@ -214,10 +214,10 @@ class PairwiseEmbedding(
 
     def hessian_diagonal(self, x: Array) -> Array:
         self._refuse_densities()
-        return self.pairs_diagonal(x)
+        return self.rowwise_diagonal(x)
 
-    def pairs_diagonal(self, x: Array) -> Array:
-        """The Hessian's diagonal, less what else than pairs adds."""
+    def rowwise_diagonal(self, x: Array) -> Array:
+        """The Hessian's diagonal without densities: as a turn of the map turns its blocks."""
         _, factor, shift, slopes = self._repelled(x, True)
         diagonal = self.attraction.second_order(DIAGONAL, x, x, 0.0)
         diagonal += self._lambda * factor * self.repulsion.second_order(DIAGONAL, x, x, shift)
@@ -338,8 +338,9 @@ class PairwiseEmbedding(
         """The objective, evaluated once more with a hundredth of its error.
 
         For SNE variants that is the KL divergence, at lambda = 1; for others
-        ``refined_objective``, at lambda as it is.  Neither has the term of densities in it,
-        whose correlation is ``density_correlation``.  A map that is mostly empty is noted.
+        ``refined_objective``, at lambda as it is.  Neither has the pull of anchors in it, nor the
+        term of densities, whose correlation is ``density_correlation``.  A map that is mostly empty
+        is noted.
         """
         side, dense = self.widest_side(x), self.layout.rows ** (1.0 / self.layout.columns)
         if side > INFLATED * dense:

@@ -82,7 +82,8 @@ def faithfulness(
         ``false``: share of the k nearest in the map that are not among the 5 k nearest in the data;
         ``torn``: share of the k nearest in the data that are not among the 5 k nearest in the map;
         with an objective ``singularity``, and where its affinities are entropic ones of dense
-        points in Euclidean distance, whose pairs all repel alike, ``perturbation``.
+        points in Euclidean distance, whose pairs all repel alike, ``perturbation``: of points that
+        anchors hold both are 0.
 
     Raises
     ------
@@ -90,7 +91,7 @@ def faithfulness(
         Not one row of finite numbers for each point, or fewer than 3 points.
     """
     if not isinstance(data, Dataset):
-        data = Dataset.from_array(np.asanyarray(data, dtype=float))
+        data = Dataset.from_array(data)
     layout, places = data.layout, checked_map(data.layout, places)
     refuse_differing(layout.comm, "the arguments of faithfulness", neighbors, metric)
     possible = Option("neighbors", int, None, "", minimum=1, maximum=layout.rows - 1)
@@ -107,10 +108,7 @@ def faithfulness(
     measures |= {name: 1.0 - measures[name] for name in ("false", "torn")}
     if objective is None:
         return measures
-    blocks = hessian_blocks(objective, places)
-    if anchors := getattr(objective, "anchors", None):
-        blocks += 4.0 * anchors.pull[:, :, None] * np.eye(places.shape[1])
-    values, vectors = np.linalg.eigh(blocks)
+    values, vectors = np.linalg.eigh(hessian_blocks(objective, places))
     least, infinite = values[:, 0], np.full(len(places), np.inf)
     measures["singularity"] = np.divide(1.0, least, out=infinite, where=least > 0.0)
     dense = metric == "euclidean" and not isinstance(data, SparseDataset)
@@ -121,7 +119,7 @@ def faithfulness(
         values = np.maximum(np.abs(values), FLATTEST * np.abs(values).max(axis=1, keepdims=True))
         inverse = np.einsum("nik,nk,njk->nij", vectors, 1.0 / np.maximum(values, TINY), vectors)
         measures["perturbation"] = _perturbation(data, places, objective, found, length, inverse)
-    if anchors:  # points that stay do not move, whatever their neighbors do
+    if (anchors := getattr(objective, "anchors", None)) is not None:
         for name in measures.keys() & {"singularity", "perturbation"}:
             measures[name][~anchors.free[:, 0]] = 0.0
     return measures
@@ -131,15 +129,16 @@ def hessian_blocks(objective: Any, x: np.ndarray) -> np.ndarray:
     """Diagonal blocks of the Hessian, shape (local_rows, d, d).  Collective.
 
     They come from the diagonal, with the map turned by 45 degrees for each entry beside it, since
-    the objective does not change when a map is turned.  Densities and anchors are left out.
+    the terms of pairs do not change when a map is turned, nor the pull of anchors its block.
+    Densities are left out.
     """
     d = x.shape[1]
     blocks = np.zeros((len(x), d, d))
-    blocks[:, range(d), range(d)] = objective.pairs_diagonal(x)
+    blocks[:, range(d), range(d)] = objective.rowwise_diagonal(x)
     for i, j in itertools.combinations(range(d), 2):
         turn = np.eye(d)
         turn[[i, i, j, j], [i, j, i, j]] = np.array([1.0, 1.0, -1.0, 1.0]) / math.sqrt(2.0)
-        entry = objective.pairs_diagonal(x @ turn.T)[:, i]
+        entry = objective.rowwise_diagonal(x @ turn.T)[:, i]
         blocks[:, i, j] = blocks[:, j, i] = entry - 0.5 * (blocks[:, i, i] + blocks[:, j, j])
     return blocks
 
@@ -192,24 +191,30 @@ def _perturbation(
         weights[second] = back.data * np.exp(np.minimum(-theirs[:, 0] * changes, 0.0))
         graph = scipy.sparse.csr_matrix((scale * weights, ends, starts), (n, layout.rows))
         similar = others.places[np.take_along_axis(indices, order[:, :STARTS], 1)]
-        settled = _settled(others, places, graph, similar, own, (2.0 / layout.rows) * inverse)
+        settled = _settled(objective, others, places, graph, similar, own, inverse)
         moved = np.maximum(moved, np.linalg.norm(settled - places, axis=1))
     return moved
 
 
-def _settled(others, places, weights, similar, own, inverse):  # type: ignore[no-untyped-def]
+def _settled(objective, others, places, weights, similar, own, inverse):  # type: ignore[no-untyped-def]
     """Where points come to rest with these affinities to the others, which stay.
 
-    That is the lowest of the minima found from their places and those of similar points.
+    That is the lowest of the minima found from their places and those of similar points.  Losses
+    are those of the objective, which anchors pull, times half the number of rows.
     """
+    factor, anchors = 0.5 * objective.layout.rows, getattr(objective, "anchors", None)
 
     def value_and_slope(trial: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         part = weights if len(rows) == len(own) else weights[rows]
         graph = part.indptr.astype(np.int64), part.indices.astype(np.uint32), part.data
-        return others.value_and_slope(trial, graph, np.ones(len(rows)), own[rows])  # type: ignore[no-any-return]
+        value, slope = others.value_and_slope(trial, graph, np.ones(len(rows)), own[rows])
+        if anchors is not None:
+            pull, apart = 2.0 * factor * anchors.pull[rows], trial - anchors.places[rows]
+            value, slope = value + (pull * apart**2).sum(axis=1), slope + 2.0 * pull * apart
+        return value, slope
 
     extent = others.extent
-    how = value_and_slope, extent, inverse, STEPS, REST
+    how = value_and_slope, extent, inverse / factor, STEPS, REST
     settled, lowest = minima(places, np.arange(len(own)), *how)
     for start in similar.swapaxes(0, 1):
         rows = np.flatnonzero(np.linalg.norm(start - settled, axis=1) > APART * extent)

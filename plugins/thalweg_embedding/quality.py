@@ -87,7 +87,7 @@ def map_quality(
     1.0
     """
     if not isinstance(data, Dataset):
-        data = Dataset.from_array(np.asanyarray(data, dtype=float))
+        data = Dataset.from_array(data)
     layout, places = data.layout, checked_map(data.layout, places)
     arguments = labels is None, neighbors, sample, seed
     refuse_differing(layout.comm, "the arguments of map_quality", *arguments)

@@ -62,7 +62,7 @@ class LinearIsometry(  # type: ignore[misc]
         1 shows a progress bar on a terminal.
     n_jobs
         Threads of this process: None for those of ``OMP_NUM_THREADS`` or all cores, -1 for all
-        cores.
+        cores.  Sums round differently on another number, and lead to another map, as certified.
     random_state
         Seed of random maps, of sampled scans and of what leaves stationary points: an integer, a
         ``RandomState`` or a ``Generator``.  None for one seed, so that two fits are equal.

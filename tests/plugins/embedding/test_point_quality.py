@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy.optimize import minimize
 from scipy.stats import spearmanr
 from sklearn.datasets import load_digits
@@ -17,6 +18,7 @@ from thalweg_embedding import (
     affinities_of,
     embedding,
     faithfulness,
+    map_quality,
     umap,
 )
 
@@ -49,11 +51,19 @@ def test_neighbors_are_kept_false_or_torn(comm, places):
 
 
 @pytest.mark.ranks(1, 3)
-@pytest.mark.parametrize(("family", "d"), [(T_SNE, 1), (T_SNE, 3), (umap(), 2)])
-def test_the_singularity_score_is_that_of_the_hessians_block(comm, family, d):
+@pytest.mark.parametrize(
+    ("family", "d", "options"),
+    [
+        (T_SNE, 1, {}),
+        (T_SNE, 3, {}),
+        (umap(), 2, {"anchors": {50: (1.0, 2.0)}}),
+        (T_SNE, 2, {"anchors": {50: (1.0, 2.0)}, "anchor_weight": 0.7}),
+    ],
+)
+def test_the_singularity_score_is_that_of_the_hessians_block(comm, family, d, options):
     data = Dataset.from_array(POINTS, comm=comm)
-    objective = embedding(family, data, dimensions=d)
-    local = objective.layout.random_normal(3, 2.0)
+    objective = embedding(family, data, dimensions=d, **options)
+    local = objective.solution(objective.layout.random_normal(3, 2.0))
     found = objective.layout.gather_rows(faithfulness(data, local, objective)["singularity"])
     for n in (0, 50, 119):
         block = np.empty((d, d))
@@ -62,6 +72,9 @@ def test_the_singularity_score_is_that_of_the_hessians_block(comm, family, d):
             direction[n, column] = 1.0
             product = objective.hessian_product(local, data.layout.local(direction))
             block[column] = data.layout.gather_rows(product)[n]
+        if n == 50 and "anchors" in options and "anchor_weight" not in options:  # it is held
+            assert found[n] == 0.0
+            continue
         least = np.linalg.eigvalsh(block)[0]
         assert found[n] == pytest.approx(1.0 / least if least > 0.0 else np.inf, rel=1e-6)
 
@@ -105,8 +118,12 @@ def test_a_point_between_two_groups_would_jump():
     points = generator.normal(size=(101, 4))
     points[:50, 0] += 12.0
     points[100] = [6.0, 0.0, 0.0, 0.0]
-    scores = TSNE(perplexity=15, random_state=0).fit(points).faithfulness(5)["perturbation"]
+    model = TSNE(perplexity=15, random_state=0).fit(points)
+    scores = model.faithfulness(5)["perturbation"]
     assert scores[100] > 5.0 * np.median(scores)
+    for weight, most in (None, 0.0), (100.0, 0.1 * scores[100]):  # unless it is anchored
+        model.set_params(anchors={100: model.embedding_[100]}, anchor_weight=weight).fit(points)
+        assert model.faithfulness(5)["perturbation"][100] <= most
 
 
 @pytest.mark.ranks(2, 3)
@@ -139,6 +156,9 @@ def test_estimators_tell_what_they_can(model):
 def test_what_does_not_fit_is_refused(places):
     with pytest.raises(InputError, match="one row of finite numbers"):
         faithfulness(POINTS, places[:10])
+    for measure in faithfulness, map_quality:
+        with pytest.raises(InputError, match="the data are a sparse matrix"):
+            measure(scipy.sparse.csr_matrix(POINTS), places)
     with pytest.raises(
         InputError, match="'neighbors' of faithfulness must be at most 119, not 120"
     ):
