@@ -246,7 +246,7 @@ class SecantSearch(SeparationRounds[S]):
                 f"no attempt at rank {bracket.failed} or below reached delta, which proves nothing "
                 f"of other methods; rank {bracket.served} did"
             )
-        if searched and not bracket.is_closed and state.work > state.best_work:
+        if searched and not bracket.is_closed and state.work > state.best_work > 0.0:
             notes.append(
                 f"rank {bracket.served} is certified; the search below it ended after "
                 f"{state.work / state.best_work - 1.0:.1f} times the work before, at rank "
