@@ -62,13 +62,15 @@ def read_hdf5(path: Path, options: Mapping[str, Any], *, columns_first: bool = F
             names += [options["key"]] if f"{options['key']}/indptr" in names else []
         key, labels_key = choose_keys(names, options, path)
         labels = None if labels_key is None else _whole(file[labels_key], path).T
-        if isinstance(column := file.get(str(options.get("labels"))), h5py.Group):
+        column = file.get(str(options.get("labels")))
+        categories = None if column is None else column.attrs.get("categories")
+        if isinstance(column, h5py.Group):
             labels = _column(column.get("codes"), column.get("categories"), path)
             if "mask" in column:  # True where a value is missing
                 values, mask = _whole(column["values"], path), _whole(column["mask"], path)
                 labels = np.where(mask, "", values.astype(str))
-        elif column is not None and "categories" in column.attrs:  # as AnnData before 0.8 wrote it
-            labels = _column(column, file[column.attrs["categories"]], path)
+        elif isinstance(categories, h5py.Reference):  # as AnnData before 0.8 wrote it
+            labels = _column(column, file[categories], path)
         array, what = file[key], f"array '{key}' of '{path}'"
         if isinstance(array, h5py.Group):  # a sparse matrix, which is made dense
             shape, form = tuple(array.attrs["shape"]), str(array.attrs["encoding-type"])

@@ -280,6 +280,15 @@ def test_annotated_data_are_read_with_a_column_of_their_cells(comm, folder, key,
             load_data({"path": "x.h5ad", "labels": "kind"}, comm, folder)
 
 
+def test_other_attributes_of_the_name_categories_change_nothing(folder):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(folder / "x.h5", "w") as file:
+        file["x"], file["y"] = TABLE, NAMES.astype(object)
+        file["y"].attrs["categories"] = "trees of a park"
+    dataset = load_data({"path": "x.h5", "key": "x", "labels": "y"}, folder=folder)
+    assert np.array_equal(np.array(dataset.label_names)[dataset.gather_labels()], NAMES)
+
+
 @pytest.mark.ranks(1, 2, 3)
 def test_each_rank_reads_its_groups_of_rows_of_a_parquet_table(comm, folder):
     pyarrow = pytest.importorskip("pyarrow")
