@@ -90,6 +90,8 @@ class PairwiseEmbedding(
     #: How the weights were made from points, if they were.
     options: AffinityOptions | None = None
 
+    anchors: Any = None  # places of points that have one of their own
+
     def __init__(
         self,
         layout: Layout,

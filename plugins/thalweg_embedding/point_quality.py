@@ -119,7 +119,7 @@ def faithfulness(
         values = np.maximum(np.abs(values), FLATTEST * np.abs(values).max(axis=1, keepdims=True))
         inverse = np.einsum("nik,nk,njk->nij", vectors, 1.0 / np.maximum(values, TINY), vectors)
         measures["perturbation"] = _perturbation(data, places, objective, found, length, inverse)
-    if (anchors := getattr(objective, "anchors", None)) is not None:
+    if (anchors := objective.anchors) is not None:
         for name in measures.keys() & {"singularity", "perturbation"}:
             measures[name][~anchors.free[:, 0]] = 0.0
     return measures
@@ -202,7 +202,7 @@ def _settled(objective, others, places, weights, similar, own, inverse):  # type
     That is the lowest of the minima found from their places and those of similar points.  Losses
     are those of the objective, which anchors pull, times half the number of rows.
     """
-    factor, anchors = 0.5 * objective.layout.rows, getattr(objective, "anchors", None)
+    factor, anchors = 0.5 * objective.layout.rows, objective.anchors
 
     def value_and_slope(trial: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         part = weights if len(rows) == len(own) else weights[rows]

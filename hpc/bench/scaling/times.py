@@ -57,9 +57,9 @@ def measure(
         for ranks, threads in grid(len(usable_cores())):
             wanted: list[str] = []
             for case in cases:
-                rows = TIMED[case][1 if quick else 0]
-                if case == ESTIMATOR:
+                if case == ESTIMATOR:  # has processes of its own, below
                     continue
+                rows = TIMED[case][1 if quick else 0]
                 sizes = [rows]
                 if ranks * threads > 1:
                     growth = (ranks * threads) ** (0.5 if case in ALL_PAIRS else 1.0)
