@@ -235,7 +235,7 @@ def picture(entries: list[Entry], path: Path) -> None:
     """Seconds by phase as bars, one for each ranks x threads, of all cases on the last machine."""
     mine = [e for e in entries if e["machine"] == entries[-1]["machine"]]
     cases = [case for case in TIMED if _table(case, mine)]
-    figure, panels = plt.subplots(2, (len(cases) + 1) // 2, figsize=(12, 6.4), squeeze=False)
+    figure, panels = plt.subplots(2, (len(cases) + 1) // 2, figsize=(15, 9), squeeze=False)
     for axes in panels.flat[len(cases) :]:
         axes.set_visible(False)
     for axes, case in zip(panels.flat, cases, strict=False):
@@ -244,7 +244,7 @@ def picture(entries: list[Entry], path: Path) -> None:
         bars = sorted(
             ((e["ranks"], e["threads"]), e["seconds"]) for e in measured if e["rows"] == rows
         )
-        names = [name for name in bars[0][1] if name != "total"]
+        names = [name for name in bars[0][1] if name != "total"] or ["total"]
         bottom = [0.0] * len(bars)
         for name in names:
             heights = [seconds.get(name, [0.0, 0.0])[0] for _, seconds in bars]
@@ -252,8 +252,8 @@ def picture(entries: list[Entry], path: Path) -> None:
             bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
         axes.set_xticks(range(len(bars)), [f"{r} x {t}" for (r, t), _ in bars])
         axes.set_title(f"{case.removesuffix(', timed')}, {rows:,} rows", fontsize=9)
-        axes.set_ylim(0.0, 1.5 * max(bottom))  # room for the legend
-        axes.legend(fontsize=6)
+        axes.set_ylim(0.0, 1.8 * max(bottom))  # room for the legend
+        axes.legend(fontsize=7, loc="upper right", reverse=True)  # as the bars lie
     figure.supxlabel("ranks x threads")
     figure.supylabel("seconds of the slowest rank")
     figure.tight_layout()
