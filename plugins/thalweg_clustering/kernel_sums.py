@@ -22,9 +22,9 @@ import numba
 import numpy as np
 
 from thalweg.errors import InputError
+from thalweg.numerics import squared_distances
 from thalweg.parallel import Layout, Ring, run_on_threads, sum_over_ranks
 from thalweg_clustering.gaussian_tiles import add_pairs, fill_tile
-from thalweg_clustering.kernels import squared_distances
 
 #: With more columns of values than this, tiles are stored and multiplied by BLAS.
 MAX_COMPILED_COLUMNS = 24

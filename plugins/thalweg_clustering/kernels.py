@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from thalweg.errors import InputError
+from thalweg.numerics import squared_distances
 
 Function = Callable[[np.ndarray], np.ndarray]
 
@@ -70,12 +71,6 @@ class KernelFunction:
     def gaussian(self) -> bool:
         """Whether it is the Gaussian kernel, whose sums are compiled."""
         return self.name == "gaussian"
-
-
-def squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Squared distances of all rows of ``a`` from all of ``b``, by products."""
-    squares = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b)
-    return np.maximum(squares - 2.0 * (a @ b.T), 0.0)
 
 
 def symmetric(matrix: np.ndarray) -> np.ndarray:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from thalweg.numerics import lloyd
+from thalweg.numerics import lloyd, squared_distances
 from thalweg.parallel import MPI, Layout, kernel, sum_over_ranks
-from thalweg_clustering.kernels import squared_distances
 from thalweg_clustering.prepared_data import evenly_spread
 
 #: With more rows the starts are compared on so many evenly spread ones.

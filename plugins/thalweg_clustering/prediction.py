@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thalweg.numerics import squared_distances
 from thalweg_clustering.kdac import unit_rows
-from thalweg_clustering.kernels import KernelFunction, squared_distances
+from thalweg_clustering.kernels import KernelFunction
 
 #: Rows that are kept for predictions, and new rows that are treated at a time.
 KEPT_ROWS, BLOCK = 20_000, 1024

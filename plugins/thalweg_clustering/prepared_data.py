@@ -6,6 +6,7 @@ import numpy as np
 
 from thalweg.data import check_magnitude
 from thalweg.errors import InputError, refuse_masked
+from thalweg.numerics import squared_distances
 from thalweg.parallel import (
     MPI,
     Layout,
@@ -17,7 +18,6 @@ from thalweg.parallel import (
     rows_at,
     sum_over_ranks,
 )
-from thalweg_clustering.kernels import squared_distances
 
 #: Label of rows whose cluster is not known.
 UNKNOWN = -1

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import bdtr
 
+from thalweg.numerics import squared_distances
 from thalweg.parallel import MPI, Array, Layout, kernel
-from thalweg_clustering.kernels import squared_distances
 from thalweg_clustering.kmeans import kmeans
 
 #: Number of rows in a valley, relative to that at its sides, that it must fall short of, and

@@ -15,9 +15,9 @@ import scipy.linalg
 from scipy.special import chdtrc
 from scipy.stats import normaltest
 
+from thalweg.numerics import squared_distances
 from thalweg.parallel import MPI, Layout
 from thalweg_clustering.agreement import mutual_information
-from thalweg_clustering.kernels import squared_distances
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.valleys import JOINED, SEPARATED, Valleys, cluster_means, covariance
 

@@ -7,23 +7,11 @@ bits, since every secant and every point is done by one thread alone.
 import numba
 import numpy as np
 
+from thalweg.numerics import squared_distance
 from thalweg.parallel import kernel
 
 #: Below this number of terms one thread does the loop.
 SMALL = 10_000_000
-
-
-@kernel(fastmath={"reassoc", "contract", "nsz"})
-def squared_distance(images, i, j):  # type: ignore[no-untyped-def]
-    """Squared distance of two rows, summed in float64."""
-    total = np.float64(0.0)
-    for c in range(images.shape[1]):
-        difference = np.float64(images[i, c]) - np.float64(images[j, c])
-        total += difference * difference
-    return total
-
-
-_squared_distance = squared_distance.dispatcher
 
 
 @kernel(fastmath={"contract", "nsz"})
@@ -47,7 +35,7 @@ _laplacian_row = laplacian_row.dispatcher
 def write_lengths(images, first, second, out):  # type: ignore[no-untyped-def]
     """``out[k] = ||images[first[k]] - images[second[k]]||^2``."""
     for k in numba.prange(first.size):
-        out[k] = _squared_distance(images, first[k], second[k])
+        out[k] = squared_distance(images[first[k]], images[second[k]])
 
 
 @kernel(parallel=True)

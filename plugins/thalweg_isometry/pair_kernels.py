@@ -10,7 +10,7 @@ order that depends on the length of a row alone.
 import numba
 import numpy as np
 
-from thalweg.engines.secants import squared_distance
+from thalweg.numerics import squared_distance
 from thalweg.parallel import kernel
 
 #: Bits of a double below those that tell its class, 64 for each factor of 2.
@@ -45,7 +45,7 @@ def _product(x, y):
 def _measured(is_distance, x, y, error):
     """As :func:`_bounded`, from the rows themselves."""
     if is_distance:
-        total = size = squared_distance(x, y, 1.0)
+        total = size = squared_distance(x, y)
     else:
         total, size = _product(x, y)
     return total - error * size, total + error * size
@@ -113,7 +113,7 @@ def count_within(table, first_row, first_column, limits, column_limits, counts, 
         for j in range(max(0, first_row + i + 1 - first_column), products.shape[1]):
             low, _ = _bounded(True, products[i, j], norms[i], others[j], error)
             if low * (1.0 - 2.0 * close) <= max(limits[i, 1], column_limits[j, 1]):
-                square = squared_distance(rows[i], columns[j], 1.0)
+                square = squared_distance(rows[i], columns[j])
                 for k in range(2):
                     counts[i, k] += square <= limits[i, k]
                     column_counts[j, k] += square <= column_limits[j, k]
@@ -123,4 +123,4 @@ def count_within(table, first_row, first_column, limits, column_limits, counts, 
 def square_distances(rows, others, squares):
     """Overwrite ``squares`` with the squared distances of rows, each from another."""
     for i in range(squares.size):
-        squares[i] = squared_distance(rows[i], others[i], 1.0)
+        squares[i] = squared_distance(rows[i], others[i])

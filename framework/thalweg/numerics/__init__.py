@@ -6,12 +6,13 @@ from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
     from thalweg.numerics.descent import backtrack, conjugate_gradients, parabola_ratio, two_loop
+    from thalweg.numerics.distances import squared_distance, squared_distances
     from thalweg.numerics.k_means import lloyd
     from thalweg.numerics.principal import principal_components
 
 __all__ = [
     "backtrack", "conjugate_gradients", "lloyd", "parabola_ratio", "principal_components",
-    "two_loop",
+    "squared_distance", "squared_distances", "two_loop",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from thalweg.engines.neighbors import nearest_neighbors, squared_distance
+from thalweg.engines.neighbors import nearest_neighbors
+from thalweg.numerics import squared_distance
 from thalweg.parallel import Layout, Ring, agreed, kernel, rows_at, run_on_threads, sum_large
 from thalweg_embedding.affinities.coarse_cells import ASSIGNED, CoarseCells
 

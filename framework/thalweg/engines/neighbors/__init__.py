@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from thalweg.engines.neighbors.neighbor_kernels import squared_distance
     from thalweg.engines.neighbors.neighbors import nearest_neighbors, spatial_order
 
-__all__ = ["nearest_neighbors", "spatial_order", "squared_distance"]
+__all__ = ["nearest_neighbors", "spatial_order"]
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -12,6 +12,7 @@ pairs beyond it need not be looked at.  The *threshold* is the limit as the lowe
 import numba
 import numpy as np
 
+from thalweg.numerics import squared_distance
 from thalweg.parallel import kernel
 
 #: What the search writes to: the lists of the rows, and those of the columns.
@@ -20,17 +21,6 @@ ALL_LISTS = (*LISTS, *(f"their_{name}" for name in LISTS))
 
 #: Pairs that are measured at once: their points are then fetched side by side.
 BATCH = 1024
-
-
-# In whatever order is quickest, the same for all pairs; of few coordinates one after the other.
-@numba.njit(nogil=True, fastmath={"reassoc", "nsz"})
-def squared_distance(x, y):
-    """Sum of squared differences of two rows in double precision."""
-    total = 0.0
-    for t in range(x.size):
-        difference = np.float64(x[t]) - np.float64(y[t])
-        total += difference * difference  # type: ignore[assignment]
-    return total
 
 
 @numba.njit(nogil=True)

@@ -20,6 +20,7 @@ import scipy.spatial
 
 from thalweg.engines.neighbors import neighbor_kernels as kernels
 from thalweg.errors import InputError
+from thalweg.numerics import squared_distances
 from thalweg.parallel import (
     Layout,
     any_over_ranks,
@@ -170,7 +171,7 @@ class _Frame:
             large = values > 1e-12 * values[-1]
             directions = ((vectors[:, large] / np.sqrt(values[large])).T @ sample)[::-1]
         queries, tried = spread(_QUERIES), spread(_TRIED)
-        squared = _squares(queries, tried)
+        squared = squared_distances(queries, tried)
         place = max(1, math.ceil(share * len(tried)))  # the query itself comes first
         limits = np.partition(squared, place, axis=1)[:, place : place + 1]
         images, others = queries @ directions.T, tried @ directions.T
@@ -179,7 +180,7 @@ class _Frame:
         best, cost = None, _PRODUCT * d
         for r in range(step, min(len(directions), d - step) + 1, step):
             one, other = images[:, r - step : r], others[:, r - step : r]
-            bounds += _squares(one, other)
+            bounds += squared_distances(one, other)
             left = left[0] - (one**2).sum(axis=1), left[1] - (other**2).sum(axis=1)
             rest = np.sqrt(np.maximum(left[0], 0.0))[:, None] - np.sqrt(np.maximum(left[1], 0.0))
             passing = np.mean(bounds + rest**2 <= limits)
@@ -206,11 +207,6 @@ def _error(columns: int) -> float:
     # Products and sums of columns + 2 terms, the rounding of both factors, with an allowance for
     # second-order terms and for those of double precision.
     return (columns + 12) * _ROUNDING * 1.01
-
-
-def _squares(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    sizes = np.einsum("ij,ij->i", one, one)[:, None] + np.einsum("ij,ij->i", other, other)
-    return sizes - 2.0 * (one @ other.T)
 
 
 def spatial_order(points: np.ndarray, size: int) -> np.ndarray:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     )
     from thalweg.engines.secants.scan import Scan
     from thalweg.engines.secants.secant_bounds import gamma
-    from thalweg.engines.secants.secant_kernels import squared_distance
     from thalweg.engines.secants.secant_tiles import Block, Edges
     from thalweg.engines.secants.secants import SecantSet
     from thalweg.engines.secants.tile_scans import visit_pairs
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LARGEST_COMPONENT", "Block", "Edges", "Scan", "SecantConstraints", "SecantSet", "SparseRows",
-    "WorstPair", "checked_components", "exact_points", "gamma", "row_blocks", "squared_distance",
+    "WorstPair", "checked_components", "exact_points", "gamma", "row_blocks",
     "visit_pairs",
 ]  # fmt: skip
 

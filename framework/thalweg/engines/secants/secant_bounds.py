@@ -14,6 +14,7 @@ import numpy as np
 
 from thalweg.engines.secants.frame import PrincipalFrame, row_blocks
 from thalweg.engines.secants.points import SparseRows
+from thalweg.numerics import squared_distances
 
 _DOUBLE = 2.0**-53
 _SINGLE = 2.0**-24
@@ -199,8 +200,8 @@ def cheapest_split(
     images = rows @ components.T
     turned = rows @ frame.directions.T
     total = np.einsum("ij,ij->i", rows, rows)
-    image_distances = squared_distances(images)
-    lengths = squared_distances(rows)
+    image_distances = squared_distances(images, images)
+    lengths = squared_distances(rows, rows)
     # Of points at the same place products leave rounding: they have no distortion.
     distinct = lengths > 1e-12 * (total[:, None] + total)
     distortion = np.abs(image_distances / np.where(distinct, lengths, 1.0) - 1.0)
@@ -223,7 +224,8 @@ def cheapest_split(
     near, first = np.zeros_like(lengths), 0
     shares = {dimension: 0.0}
     for p in sizes:
-        near += squared_distances(turned[:, first:p])
+        more = turned[:, first:p]
+        near += squared_distances(more, more)
         first = p
         tail = np.sqrt(np.maximum(total - (turned[:, :p] ** 2).sum(axis=1), 0.0))
         suspect = above >= near + (tail[:, None] - tail) ** 2
@@ -239,9 +241,3 @@ def cheapest_split(
     if present in choices and cost(*present) < 1.15 * cost(*best):
         return present
     return best
-
-
-def squared_distances(rows: np.ndarray) -> np.ndarray:
-    """Squared distances between all rows, by products; not for rows that are close."""
-    size = np.einsum("ij,ij->i", rows, rows)
-    return np.maximum(size[:, None] + size - 2.0 * (rows @ rows.T), 0.0)

@@ -10,6 +10,7 @@ number of ranks.
 import numba
 import numpy as np
 
+from thalweg.numerics import squared_distance
 from thalweg.parallel import kernel
 
 #: Squared lengths below this are measured on coordinates times ``_SCALE``: they would vanish.
@@ -19,16 +20,6 @@ _SCALE = 2.0**700
 #: A pair is measured unless its bounds stay this far below the largest distortion: three
 #: roundings of the comparison in single precision, and then the error of a measurement.
 _MARGIN = 5e-7
-
-
-@numba.njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def squared_distance(a, b, scale):
-    """Squared distance of two rows times ``scale``, differences and sum in float64."""
-    total = np.float64(0.0)
-    for c in range(a.size):
-        difference = (np.float64(a[c]) - np.float64(b[c])) * scale
-        total += difference * difference
-    return total
 
 
 @numba.njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -73,13 +64,14 @@ def _measure_rows(components, close, a, b, image_a, image_b, size):
 
     Both are multiplied by the square of ``_SCALE`` where the points nearly coincide.
     """
-    length = squared_distance(a, b, 1.0)
+    length = squared_distance(a, b)
     if length >= close * size and length >= _TINY:
-        return length, squared_distance(image_a, image_b, 1.0)
+        return length, squared_distance(image_a, image_b)
     scale = 1.0
     if length < _TINY:
         scale = _SCALE
-        length = squared_distance(a, b, scale)
+        gap = (a.astype(np.float64) - b.astype(np.float64)) * scale
+        length = squared_distance(gap, np.zeros(a.size))
         if length == 0.0:
             return 0.0, 0.0
     return length, _squared_image(components, a, b, scale)
