@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from thalweg.errors import InputError
 from thalweg.numerics import principal_components
 from thalweg.parallel import MPI, Layout
 from thalweg_clustering.estimator import KDAC
@@ -21,13 +22,16 @@ def views(model: KDAC, X: Any, y: Any | None = None, names: Sequence[str] = ()) 
     model, X, y
         As :func:`plot_views` takes them.
     names
-        Names of the labelings given, then of the alternatives, such as ``["pose", "person"]``.
+        Names of the labelings given, then of the alternatives, such as ``["pose", "person"]``; an
+        ``InputError`` if they repeat.
     """
     known = [] if y is None else [*np.asarray(y).reshape(len(X), -1).T]
     alternatives = [alternative.labels for alternative in model.alternatives_]
     named = [f"given {number + 1}" for number in range(len(known))]
     named += [f"alternative {number + 1}" for number in range(len(alternatives))]
     named = [*names, *named[len(names) :]]
+    if len(set(named)) < len(named) or len(names) > len(known) + len(alternatives):
+        raise InputError("give each labeling a name of its own, and no more names than labelings")
     labelings: dict[str, Any] = {}
     for name, labels in zip(named, (*known, *alternatives), strict=True):
         classes, codes = np.unique(labels, return_inverse=True)

@@ -129,18 +129,22 @@ def given_labels(
         refuse_differing(layout.comm, f"the labels of {what}", plain)
     if count != layout.local_rows:
         labels = layout.local(labels)
-    finite = labels.dtype.kind != "f" or bool(np.isfinite(labels).all())
+    finite = labels.dtype.kind in "USO" or bool(np.isfinite(labels).all())
     if labels.dtype == object:
-        finite = all(label == label and (unknown or label is not None) for label in labels)
+        same = [label == label for label in labels]  # neither True nor False of pandas.NA
+        finite = all(isinstance(equal, bool | np.bool_) and equal for equal in same)
+        finite = finite and (unknown or None not in labels.tolist())
     if any_over_ranks(layout.comm, not finite):
         raise InputError(f"{what} contains NaN or infinity; give each row a label")
     if labels.dtype == object:
         none = (None, -1) if unknown else ()
-        labels = np.array(["" if label in none else str(label) for label in labels], dtype=str)
+        # A number and its digits are two labels.
+        named = [label if isinstance(label, str) else f"\0{label}" for label in labels]
+        labels = np.where([label in none for label in labels], "", named)
     here = np.unique(labels)
     names = np.unique(np.concatenate([part for part in layout.comm.allgather(here) if len(part)]))
     if unknown:
-        names = names[names != ("" if names.dtype.kind in "US" else -1)]
+        names = names[~np.isin(names, ("", "-1") if names.dtype.kind in "US" else -1)]
     if len(names) < 2:
         raise InputError(
             f"{what} has {'a single' if len(names) else 'no'} cluster; give labels of at least two"

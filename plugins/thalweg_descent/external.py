@@ -20,7 +20,7 @@ import numpy as np
 
 from thalweg.engines.hessian import HessianProduct
 from thalweg.interfaces import TRANSIENT, Objective, Rows, Solver, SolverState
-from thalweg.parallel import Array
+from thalweg.parallel import Array, any_over_ranks
 from thalweg.plugins import Help
 from thalweg.result import Status
 
@@ -89,7 +89,9 @@ class Evaluator:
     def _evaluated(self, x: Array) -> Evaluation:
         evaluation = _evaluation(self.objective, x, self.values_alone)
         self.evaluations += 1
-        self.finite = evaluation.finite
+        # Where the point itself is not finite, the solver failed and not the objective.
+        lost = not np.isfinite(x).all()
+        self.finite = evaluation.finite or any_over_ranks(self.layout.comm, lost)
         if not evaluation.finite:
             value = self.best + 1e8 * (1.0 + abs(self.best))
             gradient = None if evaluation.gradient is None else np.zeros_like(evaluation.gradient)

@@ -1,6 +1,7 @@
 """The certificate: what is proved of a linear map, or of compressed rows, over all pairs."""
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, Context
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 
 from thalweg.data import Dataset
 from thalweg.engines.secants import SecantSet, checked_components
-from thalweg.errors import InputError
+from thalweg.errors import InputError, refuse_masked
 from thalweg.parallel import (
     MPI,
     agreed,
@@ -165,6 +166,8 @@ def certify(
     """
     comm = getattr(original, "comm", MPI.COMM_SELF)
     refuse_differing(comm, "arguments of certify", quantity, relative, n_neighbors, arithmetic)
+    if not isinstance(relative, bool | np.bool_):
+        raise InputError(f"relative must be True or False, not {relative!r}")
     if quantity not in QUANTITIES:
         raise InputError(f"no quantity is named {quantity!r}; give one of {', '.join(QUANTITIES)}")
     n_neighbors = Option("n_neighbors", int, 10, "rows", minimum=1).check(n_neighbors, "certify")
@@ -178,9 +181,7 @@ def certify(
         raise InputError("there are fewer than two rows, and so no pair")
     with raise_on_all_ranks(layout.comm):
         if decoder is not None:
-            blocks = range(0, max(1, len(compressed)), DECODED)
-            parts = (decoder(compressed[k : k + DECODED]) for k in blocks)
-            compressed = np.concatenate([np.atleast_1d(part) for part in parts])
+            compressed = _decoded(decoder, compressed)
         if hasattr(compressed, "toarray"):
             raise InputError("the compressed rows are a sparse matrix; give their toarray()")
         products = products_in(arithmetic)
@@ -193,6 +194,21 @@ def certify(
         worst.change, worst.least, worst.pair if worst.least > 0.0 else None, layout.rows, pairs,
         None, None, None, "all", quantity, relative, quantiles, found.row_worst,
     )  # fmt: skip
+
+
+def _decoded(decoder: Callable[[Any], Any], codes: Any) -> np.ndarray:
+    """The rows of all codes."""
+    if not callable(decoder) or not np.ndim(codes):
+        raise InputError("a decoder is a function of a block of codes, and codes are an array")
+    parts = []
+    for first in range(0, max(1, np.shape(codes)[0]), DECODED):
+        # Copies, since decoders may write into their block, or return the same array each time.
+        part = decoder(copy(codes[first : first + DECODED]))
+        refuse_masked(part, "the decoded rows")
+        parts.append(np.array(part, ndmin=1))
+    if len({part.shape[1:] for part in parts}) > 1:
+        raise InputError("the decoder makes rows of different widths")
+    return np.concatenate(parts)
 
 
 def _certified_neighbors(data: Dataset, rows: Any, count: int, products: Products) -> Certificate:

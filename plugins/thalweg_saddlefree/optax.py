@@ -73,8 +73,8 @@ def saddle_free(
     Raises
     ------
     InputError
-        optax is not installed; ``batch`` is no number of rows; ``params`` are not given to
-        ``update``, or it is traced.
+        optax is not installed; ``batch`` is no number of rows, or ``l2`` negative; ``params`` are
+        not given to ``update``, gradients of other shapes are, or it is traced.
 
     Notes
     -----
@@ -88,6 +88,7 @@ def saddle_free(
     except ImportError as error:
         raise InputError("this optimizer needs optax; install the extra 'jax'") from error
     Option("batch", int, 1000, "rows", minimum=1).check(batch, "saddle_free")
+    Option("l2", float, 0.0, "decay of the weights", minimum=0).check(l2, "saddle_free")
     preconditioner = metric or KroneckerPreconditioner()
     solver = SubspaceSaddleFree(preconditioner=preconditioner, curvature_share=1.0, **options)
 
@@ -111,8 +112,7 @@ class _Steps:
 
     def _prepared(self, params: Any) -> tuple[JaxNetwork, Array]:
         """The network of parameters of these shapes, and the point."""
-        leaves, tree = self.jax.tree_util.tree_flatten(params)
-        key = (tree, *(np.shape(leaf) for leaf in leaves))
+        key = self._form(params)
         if key not in self.compiled:
             self.compiled[key] = self.network(params)
         network = self.compiled[key]
@@ -120,9 +120,23 @@ class _Steps:
         self.preconditioner.setup(network, x)
         return network, x
 
+    def _form(self, tree: Any) -> tuple[Any, ...]:
+        """Structure of a tree and shapes of its leaves."""
+        leaves, structure = self.jax.tree_util.tree_flatten(tree)
+        return (structure, *(np.shape(leaf) for leaf in leaves))
+
+    def _numbers(self, tree: Any) -> Any:
+        """The tree with arrays of NumPy; scripts may keep a state as arrays of JAX."""
+        try:
+            return self.jax.tree_util.tree_map(
+                lambda leaf: np.asarray(leaf) if np.ndim(leaf) else np.asarray(leaf).item(), tree
+            )
+        except self.jax.errors.TracerArrayConversionError as error:
+            raise InputError("saddle_free computes with NumPy: call it outside jax.jit") from error
+
     def init(self, params: Any) -> SaddleFreeState:
         """State before the first step."""
-        last = np.zeros(self._prepared(params)[0].layout.rows)
+        last = np.zeros(self._prepared(self._numbers(params))[0].layout.rows)
         metric = dict(self.preconditioner.state())
         return SaddleFreeState(0, last, self.solver.damping, False, metric)
 
@@ -133,13 +147,9 @@ class _Steps:
         if params is None:
             raise InputError("give the parameters too: update(grads, state, params)")
         trees = self.jax.tree_util
-        try:  # scripts may keep a state as arrays of JAX
-            grads, state, params = trees.tree_map(
-                lambda leaf: np.asarray(leaf) if np.ndim(leaf) else np.asarray(leaf).item(),
-                (grads, state, params),
-            )
-        except self.jax.errors.TracerArrayConversionError as error:
-            raise InputError("update computes with NumPy: call it outside jax.jit") from error
+        grads, state, params = self._numbers((grads, state, params))
+        if self._form(grads) != self._form(params):
+            raise InputError("gradients must have the structure and the shapes of the parameters")
         network, x = self._prepared(params)
         self.preconditioner.restore(state.metric)
         with network.precisely():

@@ -125,7 +125,7 @@ class StepSearch:
             ratio = (value - before) / predicted if predicted < 0 else float("-inf")
             if value < before and ratio > 1e-4:
                 return AcceptedStep(value, direction, ratio, damping)
-            if -predicted <= ROUNDING * abs(before):
+            if abs(predicted) <= ROUNDING * abs(before):
                 # Where values only round, a smaller gradient is the test.
                 flatter = value <= before and (
                     self.trials.gradient_norm(self.step(direction)) < self.state.gradient_norm

@@ -259,24 +259,29 @@ def measured_together(
 
 def _directions(dataset: Dataset, metric: str) -> tuple[Dataset, np.ndarray]:
     """Rows of unit length, zero where they have no direction, and which have one."""
+    # They are first scaled by powers of two, so that no square overflows or vanishes.
     if isinstance(dataset, SparseDataset):
         if ANGULAR[metric]:
             raise InputError(
                 "metric 'correlation' would make sparse data dense; use 'cosine', or give dense "
                 "data"
             )
-        lengths = np.sqrt(np.asarray(dataset.sparse.multiply(dataset.sparse).sum(axis=1)).ravel())
+        rows = dataset.sparse.tocsr(copy=True)
+        powers = np.frexp(abs(rows).max(axis=1).toarray().ravel())[1]
+        rows.data = np.ldexp(rows.data, -np.repeat(powers, np.diff(rows.indptr)))
+        lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
         has = lengths > 0.0
-        scaled = scipy.sparse.diags(1.0 / np.where(has, lengths, 1.0)) @ dataset.sparse
+        scaled = scipy.sparse.diags(1.0 / np.where(has, lengths, 1.0)) @ rows
         return replace(dataset, sparse=scaled.tocsr()), has
-    values = dataset.values
+    largest, powers = np.frexp(np.abs(dataset.values).max(axis=1, initial=0.0, keepdims=True))
+    values = np.ldexp(dataset.values, -powers)
     if ANGULAR[metric]:
-        values = values - values.mean(axis=1, keepdims=True)
+        values -= values.mean(axis=1, keepdims=True)
     lengths = np.linalg.norm(values, axis=1)
     has = lengths > 0.0
     if ANGULAR[metric]:  # what rounding leaves of a constant row
         rounding = 8.0 * np.finfo(values.dtype).eps * math.sqrt(values.shape[1])
-        has = lengths > rounding * np.abs(dataset.values).max(axis=1, initial=0.0)
+        has = lengths > rounding * largest[:, 0]
         values[~has] = 0.0
     return dataset.with_values(values / np.where(has, lengths, 1.0)[:, None]), has
 

@@ -44,7 +44,11 @@ MOST_STEPS = 500
 
 
 class OdeAbsolute(AbsoluteSolver):
-    """The method of Arjovsky (2015): Runge-Kutta-Fehlberg 4(5) with conjugate gradients inside."""
+    """The method of Arjovsky (2015): Runge-Kutta-Fehlberg 4(5) with conjugate gradients inside.
+
+    The tolerance, and the error told, are those of |H| g; the last solve multiplies them by up to
+    the condition of ``H^2 + damping^2 I``.
+    """
 
     inner_part: float = 0.1  # relative residual of the solves inside, as a part of the tolerance
 

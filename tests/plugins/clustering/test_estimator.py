@@ -198,6 +198,9 @@ def test_views_are_maps_of_the_subspaces_with_all_labelings(views):
     assert page["labelings"]["side"][1] == ["left", "right"]
     np.testing.assert_array_equal(page["labelings"]["side"][0], given)
     np.testing.assert_array_equal(page["labelings"]["alternative 1"][0], model.labels_)
+    for names in (["alternative 1"], ["a", "b", "c"]):
+        with pytest.raises(InputError, match="a name of its own, and no more names"):
+            views_of(model, points, given, names)
 
 
 def test_seeds_threads_and_steps_are_given_as_to_other_estimators(views, monkeypatch):
@@ -255,10 +258,11 @@ def test_rows_without_a_label_are_told_alike_in_all_forms(views, tmp_path):
     points, given, _ = views(90)
     known = np.where(np.arange(90) % 3 == 0, given, -1)
     none = np.array([None if label < 0 else label for label in known], dtype=object)
+    named = ["a" if label == 0 else label if label < 0 else "b" for label in known.tolist()]
     settings = {**SETTINGS, "task": "semi-supervised"}
     wanted = KDAC(**settings).fit(points, known)
     assert wanted.embedding_.shape == (90, 2)
-    for form in (known.astype(object), none, known.astype(float)):
+    for form in (known.astype(object), none, known.astype(float), named, np.array(named)):
         assert KDAC(**settings).fit(points, form).objective_ == wanted.objective_
     dataset = Dataset.from_array(points, known)
     assert KDAC(**settings).fit(dataset).objective_ == wanted.objective_
@@ -273,6 +277,12 @@ def test_rows_without_a_label_are_told_alike_in_all_forms(views, tmp_path):
         assert result.metrics["clusters"] == 2
     with pytest.raises(InputError, match="give each row a label"):
         KDAC(**SETTINGS).fit(points, none)
+    times = np.where(given > 0, np.datetime64("2020-01-01"), np.datetime64("NaT"))
+    with pytest.raises(InputError, match="give each row a label"):
+        KDAC(**SETTINGS).fit(points, times)
+    mixed = np.array([1 if label else "1" for label in given], dtype=object)
+    found = KDAC(**SETTINGS).fit(points, mixed)
+    assert found.objective_ == KDAC(**SETTINGS).fit(points, 1 - given).objective_
 
 
 @pytest.mark.parametrize("scale", ["none", "standard"])

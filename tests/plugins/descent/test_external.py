@@ -93,6 +93,14 @@ def test_an_exact_minimum_is_the_end(comm, quadratic, solver, start, folder):
         assert not result.x.any()
 
 
+@pytest.mark.parametrize("solver", ["scipy:BFGS", "scipy:L-BFGS-B"])
+def test_a_minimum_reached_to_the_bit_is_no_failure(quadratic, solver):
+    objective = quadratic(MPI.COMM_SELF, rows=10, columns=1)
+    result = thalweg.minimize(objective, solver=solver, x0=np.ones((10, 1)))
+    assert not result.status.failed
+    assert result.objective < 1e-150
+
+
 class Slope(Objective, HessianProduct):
     """x⁴ / 4 − x, without a curvature at the start."""
 

@@ -43,6 +43,17 @@ def test_neighbors_are_those_of_the_metric(comm, metric):
         np.testing.assert_allclose(data.layout.gather_rows(squared), expected, rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.parametrize("short", [1e-170, 1e150])
+def test_an_angle_has_no_scale(short):
+    rows = POINTS.copy()
+    rows[::3] *= short
+    sparse = SparseDataset.of(scipy.sparse.csr_matrix(rows))
+    for metric in ("cosine", "correlation"):
+        expected = brute_force(POINTS, metric, 7)[1]
+        for data in (Dataset.from_array(rows), *([sparse] if metric == "cosine" else [])):
+            np.testing.assert_allclose(nearest_by(data, 7, metric)[1], expected, 1e-9, 1e-14)
+
+
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_sparse_rows_have_the_neighbors_of_dense_ones(comm, metric):

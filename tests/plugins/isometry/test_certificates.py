@@ -94,6 +94,28 @@ def test_a_certificate_holds_the_changes_of_all_pairs(comm, kind, quantity, rela
     )
 
 
+def test_a_decoder_may_reuse_its_array_and_write_into_its_codes():
+    points = np.random.default_rng(0).standard_normal((5000, 3))
+    codes, buffer = points.copy(), np.empty((4096, 3))
+
+    def halved(block):
+        block *= 0.5
+        buffer[: len(block)] = block
+        return buffer[: len(block)]
+
+    found = certify(points, codes, decoder=halved)
+    assert found.delta_lower <= 0.75 <= found.delta < 0.7501
+    np.testing.assert_array_equal(codes, points)
+    for decoder, codes, words in (
+        (lambda block: np.ma.masked_less(block, 0.0), points, "decoded rows have masked entries"),
+        (lambda block: block[:, : 2 + (len(block) == 4096)], points, "rows of different widths"),
+        (halved, None, "codes are an array"),
+        (3, points, "a function of a block of codes"),
+    ):
+        with pytest.raises(InputError, match=words):
+            certify(points, codes, decoder=decoder)
+
+
 def rounded(bits):
     """Products whose factors are rounded to so many bits, and added in single precision."""
 
@@ -199,6 +221,8 @@ def test_ranks_may_have_other_types_of_numbers_but_no_other_arguments(comm):
 
 def test_what_cannot_be_certified_is_refused():
     points, vectors, _ = rows_and_codes("plain")
+    with pytest.raises(InputError, match="relative must be True or False, not 'absolute'"):
+        certify(points, points, relative="absolute")
     with pytest.raises(InputError, match="no quantity is named 'angle'"):
         certify(points, vectors, quantity="angle")
     with pytest.raises(InputError, match="no arithmetic is named 'half'"):

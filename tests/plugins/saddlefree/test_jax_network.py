@@ -208,6 +208,14 @@ def test_a_script_for_optax_changes_one_line(comm):
         ours.update(start, ours.init(start))
     with pytest.raises(InputError, match=r"outside jax\.jit"):
         jax.jit(ours.update)(start, ours.init(start), start)
+    with pytest.raises(InputError, match=r"outside jax\.jit"):
+        jax.jit(ours.init)(start)
+    turned = jax.tree_util.tree_map(np.transpose, start)
+    for other in (turned, jax.tree_util.tree_leaves(start)):
+        with pytest.raises(InputError, match="the shapes of the parameters"):
+            ours.update(other, ours.init(start), start)
+    with pytest.raises(InputError, match="'l2' of saddle_free must be at least 0"):
+        saddle_free(perceptron, rows, "softmax", l2=-1.0, comm=comm)
     lost = jax.tree_util.tree_map(lambda leaf: np.nan * leaf, start)
     updates, state = ours.update(lost, ours.init(start), start)
     assert all(np.isnan(leaf).all() for leaf in jax.tree_util.tree_leaves(updates))

@@ -80,6 +80,13 @@ def test_the_objective_never_rises_and_newton_speed_sets_in():
     assert norms[-1] < 1e-3 * norms[-2]
 
 
+def test_a_step_along_which_the_model_rises_is_damped():
+    objective = Distributed(MPI.COMM_SELF)
+    x0 = np.full(objective.layout.shape, 1.5)
+    result = thalweg.minimize(objective, x0, solver="saddle-free", method="ode")
+    assert result.status.converged
+
+
 def test_every_evaluation_is_counted_also_those_that_lead_nowhere():
     class Counted(Distributed):
         calls = 0

@@ -52,9 +52,9 @@ def draw_embedding(
 ) -> "Figure":
     """Write a picture of points, colored by label, and return it as a figure of matplotlib.
 
-    One dimension is drawn as a row for each class, two as a map with a scale bar, three in
-    perspective; of more, the two principal axes are shown.  Maps of many points are shaded by
-    density, and names of up to 20 classes stand on the map.  Called on one rank.
+    One dimension is drawn as a row for each class, two as a map, three in perspective; of more, the
+    two principal axes are shown.  Maps of many points are shaded by density, and names of up to 20
+    classes stand on the map.  Called on one rank.
 
     Parameters
     ----------
@@ -140,7 +140,6 @@ def _draw_map(axes: Any, points: np.ndarray, labels: np.ndarray | None, caption:
     axes.margins(0.03)
     axes.grid(False)
     _hide_positions(axes)
-    _add_scale(axes, points)
     if caption:
         axes.text(0, -0.01, plain(caption), transform=axes.transAxes, va="top", color=FADED)
 
@@ -169,25 +168,6 @@ def _shade(axes: Any, points: np.ndarray, labels: np.ndarray | None) -> None:
     drawn[:, 3] = np.where(counts > 0, np.minimum(1.0, 0.35 + 0.65 * np.log1p(counts) / most), 0.0)
     box = [middle[0] - side / 2, middle[0] + side / 2, middle[1] - side / 2, middle[1] + side / 2]
     axes.imshow(drawn.reshape(PIXELS, PIXELS, 4), origin="lower", extent=box)
-
-
-def _add_scale(axes: Any, points: np.ndarray) -> None:
-    """A bar in the lower right corner, of 1, 2 or 5 times a power of ten map units."""
-    side = float(np.ptp(points, axis=0).max(initial=0.0))
-    if not side > 0.0:
-        return
-    power = 10.0 ** np.floor(np.log10(0.2 * side))
-    length = max(m * power for m in (1, 2, 5) if m * power <= 0.2 * side)
-    axes.apply_aspect()
-    (_, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    level = bottom + 0.01 * (top - bottom)
-    bar = axes.plot([right - length, right], [level, level], color=FADED, linewidth=1.5)
-    bar[0].set_clip_on(False)
-    unit = "map unit" if length == 1 else "map units"
-    axes.annotate(
-        f"{length:g} {unit}", (right, level), (0, 3), textcoords="offset points", ha="right",
-        color=FADED,
-    )  # fmt: skip
 
 
 def _name_classes(axes: Any, points: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> None:
