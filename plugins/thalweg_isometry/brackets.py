@@ -69,16 +69,15 @@ class DeltaBracket:
         )
 
 
-def predicted_rank(points: Sequence[int], ranks: Sequence[float], wanted: int) -> int:
+def predicted_rank(points: Sequence[int], ranks: Sequence[float], wanted: int, rise: float) -> int:
     """Rank that ``wanted`` points need, from about the least ranks of nested subsets of them.
 
-    The rank grows about as a power of the number of points.  The exponent is fitted, and
-    drawn towards 1/4 while the subsets are few or close in size.  The prediction is an eighth
-    higher: an attempt near the least rank takes long, and one that fails longer.
+    The rank grows about as a power of the number of points, whose exponent is fitted, and drawn
+    towards 1/4 while subsets are few or close in size.  It is given higher by the share ``rise``.
     """
     at, value = np.log(points), np.log(ranks)
     at, center = at - at.mean(), at.mean()
     exponent = (float(at @ value) + 0.25 * 0.25) / (float(at @ at) + 0.25)
     exponent = float(np.clip(exponent, 0.05, 0.4))
     rank = float(np.exp(value.mean() + exponent * (np.log(wanted) - center)))
-    return int(np.ceil(1.125 * rank))
+    return int(np.ceil((1.0 + rise) * rank))

@@ -62,8 +62,9 @@ Adjust = Literal["bracket", "published", "eigengap"]
 #: Norm of the noise of a map that failed (Luo et al., section 8.2), relative to the map's.
 NOISE = 0.1
 
-#: Relative excess of a subset's rank over the least with which it may predict the next; by hand.
-SHARP = 0.25
+#: Relative excess of a subset's rank over the least with which it may predict the next, and of the
+#: rank at which all points begin, from three sets (hpc/results/notes/isometry.md); by hand.
+SHARP, FINAL_RISE = 0.25, 0.03
 
 
 @dataclass(frozen=True)
@@ -328,8 +329,9 @@ class SecantSearch(SeparationRounds[S]):
         if rank is None:
             points = [-(-state.secants.n_points // stride) for stride in strides[: place + 1]]
             ranks = [state.bracket_of(stride).least_expected for stride in strides[:place]]
-            rank = agreed(state.secants.comm, predicted_rank(points[:-1], ranks, points[-1]))
-            rank = int(np.clip(rank, bracket.failed + 1, bracket.top))
+            rise = 0.125 if strides[place] > 1 else FINAL_RISE
+            rank = predicted_rank(points[:-1], ranks, points[-1], rise)
+            rank = int(np.clip(agreed(state.secants.comm, rank), bracket.failed + 1, bracket.top))
         return self._attempt(state, state.served, rank)
 
     def _next_rank(self, state: S) -> S:

@@ -64,9 +64,9 @@ def test_a_bracket_closes_on_the_least_rank_that_serves(first, least):
 def test_the_rank_is_predicted_an_eighth_above_a_power_of_the_number_of_points():
     points = [1000, 4000, 16_000]
     least = [10.0, 14.0, 19.6]  # 1.4 times the rank for 4 times the points
-    assert predicted_rank(points, least, 64_000) in range(30, 33)  # 1.125 * 27.4
-    assert predicted_rank(points[:1], least[:1], 4000) in range(15, 18)
-    assert predicted_rank([1000, 4000], [11, 11], 16_000) in range(12, 16)
+    assert predicted_rank(points, least, 64_000, 0.125) in range(30, 33)  # 1.125 * 27.4
+    assert predicted_rank(points[:1], least[:1], 4000, 0.125) in range(15, 18)
+    assert predicted_rank([1000, 4000], [11, 11], 16_000, 0.125) in range(12, 16)
 
 
 def test_a_success_that_took_few_iterations_is_followed_by_a_large_step():
