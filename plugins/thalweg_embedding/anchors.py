@@ -162,6 +162,3 @@ class AnchoredEmbedding(PairwiseEmbedding):
     def repulsive_product(self, x: Array, direction: Array) -> Array:
         moved = self.anchors.free * direction
         return self.anchors.free * super().repulsive_product(self._placed(x), moved)
-
-    def attractive_degrees(self) -> np.ndarray:
-        return super().attractive_degrees() + self.anchors.pull[:, 0]

@@ -10,6 +10,7 @@ import scipy.special
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
+from thalweg.numerics import squared_distances
 from thalweg.parallel import Layout, max_over_ranks, refuse_differing, sum_over_ranks
 from thalweg_embedding import defaults
 from thalweg_embedding.affinities.affinities_from_data import (
@@ -249,11 +250,7 @@ def _repulsive_weights(
     layout, own = dataset.layout, np.arange(dataset.layout.local_rows)
     sums = np.asarray(sum_over_ranks(layout.comm, dataset.values.sum(axis=0, dtype=float)))
     whole = layout.gather_rows(dataset.values - sums / n)
-    squares = (whole**2).sum(axis=1)
-    squared = -2.0 * layout.local(whole) @ whole.T
-    squared += layout.local(squares)[:, None]
-    squared += squares
-    np.maximum(squared, 0.0, out=squared)
+    squared = squared_distances(layout.local(whole), whole)
     squared[own, layout.start + own] = 0.0
     total = float(sum_over_ranks(layout.comm, float(squared.sum())))
     if total == 0.0:

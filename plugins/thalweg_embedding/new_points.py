@@ -133,10 +133,9 @@ class PlacedMap:
         with raise_on_all_ranks(known.comm):
             fitted, asked = (dataset_of(rows, None) for rows in (self.places, places))
             near, squared = nearest_among(fitted, asked, k, False)
-            entropic = k > 1 and len(places) > 0
-            weights = (
-                entropic_rows(squared, max(1.01, k / 3.0)) if entropic else np.ones(near.shape)
-            )
+            weights = np.ones(near.shape)
+            if k > 1 and len(places):
+                weights = entropic_rows(squared, max(1.01, k / 3.0))
             weights[(squared[:, :1] == 0.0).any(axis=1)] = np.eye(1, near.shape[1])[0]
         points = np.zeros((len(places), known.layout.columns))
         for block in Ring(known.layout).blocks(known.values):

@@ -30,7 +30,7 @@ from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.pair_sum import PairSum, SecondOrder
 from thalweg_embedding.preconditioners.diagonal import PartialHessianDiagonal
 from thalweg_embedding.preconditioners.partial_hessian import RepulsiveBlocks
-from thalweg_embedding.relocation import Relocation, RowMatrix, row_sums
+from thalweg_embedding.relocation import Relocation, RowMatrix, degrees_and_free
 from thalweg_embedding.start import Start
 
 PRODUCT, DIAGONAL, CONVEX_PRODUCT, CONVEX_DIAGONAL = SecondOrder
@@ -230,7 +230,7 @@ class PairwiseEmbedding(
     def partial_hessian_diagonal(self, x: Array) -> Array:
         factor, shift = self._factor(x)
         diagonal = self._lambda * factor * self.repulsion.second_order(CONVEX_DIAGONAL, x, x, shift)
-        return 4.0 * (diagonal + self.attractive_degrees()[:, None])
+        return 4.0 * (diagonal + degrees_and_free(self, x)[0][:, None])
 
     def repulsive_product(self, x: Array, direction: Array) -> Array:
         """8 lambda L^xx_(i.,i.) ``direction``, positive weights only.
@@ -259,10 +259,6 @@ class PairwiseEmbedding(
         """The same weights where they lie, and how the map's rows come there."""
         at_zero = self.attraction.function(0.0)[1]
         return self.weights if at_zero == 1.0 else self.weights * at_zero, self.places
-
-    def attractive_degrees(self) -> np.ndarray:
-        """Row sums of :meth:`attractive_weights`, shape (local_rows,)."""
-        return row_sums(self.weights, self.places) * self.attraction.function(0.0)[1]
 
     @property
     def homotopy_parameter(self) -> float:

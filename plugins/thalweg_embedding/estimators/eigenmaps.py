@@ -1,7 +1,6 @@
 """scikit-learn estimators of the embeddings that are eigenproblems."""
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,15 +25,8 @@ class EigenvectorEstimator(MapTransformer):
 
     Parameters
     ----------
-    n_components
-        Dimensions of the map.
     eigen_solver
         Method of the solver ``eigen``.
-    keep_data
-        Whether the fitted estimator holds X, which ``transform`` needs.
-    n_jobs
-        Threads of this process: None for those of ``OMP_NUM_THREADS`` or all cores, -1 for all
-        cores.
     random_state
         Seed of the start, which has no bearing on the result.
 
@@ -57,13 +49,8 @@ class EigenvectorEstimator(MapTransformer):
     _build: ClassVar[Callable[..., EigenvectorEmbedding]]
     _names: ClassVar[dict[str, str]] = {"n_components": "dimensions"}
 
-    n_components: int = 2
-    _: KW_ONLY
     n_neighbors: int = 10
     eigen_solver: str = "auto"
-    keep_data: bool = True
-    n_jobs: int | None = None
-    random_state: Any = None
 
     @collective_call(lambda self, X, *_, **__: comm_of(X))
     def fit(self, X: Any, y: Any = None) -> "EigenvectorEstimator":

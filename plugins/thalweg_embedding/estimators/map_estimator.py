@@ -4,7 +4,7 @@ import copy
 import itertools
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,8 +45,6 @@ class MapEstimator(MapTransformer):
 
     Parameters
     ----------
-    n_components
-        Dimensions of the map.
     neighbor_search
         ``"exact"``, ``"approximate"``, or a transformer whose ``fit_transform`` gives the sparse
         graph of distances to neighbors, as scikit-learn's ``KNeighborsTransformer``: rank 0 gives
@@ -71,9 +69,6 @@ class MapEstimator(MapTransformer):
         Whether the fitted estimator holds X, by reference where it can, which
         :meth:`transform` and :meth:`partial_fit` need, and its affinities; without, it pickles
         small.
-    n_jobs
-        Threads of this process: None for those of ``OMP_NUM_THREADS`` or all cores, -1 for all
-        cores.
     random_state
         Seed, an integer, a ``RandomState`` or a ``Generator``, of a random start, or of the random
         numbers, a thousandth of its size, that are added to principal components and eigenvectors:
@@ -127,8 +122,6 @@ class MapEstimator(MapTransformer):
         "dof": "use degrees_of_freedom=2 * dof - 1",
     }
 
-    n_components: int = 2
-    _: KW_ONLY
     metric: str = "euclidean"
     neighbor_search: Any = "exact"
     init: Any = "auto"
@@ -140,9 +133,6 @@ class MapEstimator(MapTransformer):
     solver: str = "lbfgs"
     preconditioner: str | None = None
     solver_options: Mapping[str, Any] | None = None
-    keep_data: bool = True
-    n_jobs: int | None = None
-    random_state: Any = None
 
     def _checked(self) -> dict[str, Any]:
         """Options of the objective, checked as those of a configuration file are."""

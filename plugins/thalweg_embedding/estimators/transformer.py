@@ -1,7 +1,6 @@
 """What all estimators of embeddings have in common: their maps place new points."""
 
-from __future__ import annotations
-
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,14 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 from thalweg.data import Dataset, validate_data
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, job_threads, raise_on_all_ranks
+from thalweg.plugins import estimator
 from thalweg_embedding.affinities.distances import SparseDataset
 
 
-def places_new_points(estimator: MapTransformer) -> bool:
+def places_new_points(model: "MapTransformer") -> bool:
     """Whether the estimator has what :meth:`MapTransformer.transform` needs."""
-    if estimator._of_affinities:
+    if model._of_affinities:
         raise AttributeError("new points are placed by distances, and affinities were fitted")
-    if not estimator.keep_data or getattr(estimator, "_placed", estimator) is None:
+    if not model.keep_data or getattr(model, "_placed", model) is None:
         raise AttributeError(
             "new points are placed among the fitted ones, which keep_data=False does not keep; "
             "fit again with keep_data=True"
@@ -28,8 +28,30 @@ def places_new_points(estimator: MapTransformer) -> bool:
     return True
 
 
+@estimator
+class MapParameters:
+    """Parameters of all maps.
+
+    Parameters
+    ----------
+    n_components
+        Dimensions of the map.
+    keep_data
+        Whether the fitted estimator holds X, which ``transform`` needs.
+    n_jobs
+        Threads of this process: None for those of ``OMP_NUM_THREADS`` or all cores, -1 for all
+        cores.
+    """
+
+    n_components: int = 2
+    _: KW_ONLY
+    keep_data: bool = True
+    n_jobs: int | None = None
+    random_state: Any = None
+
+
 class MapTransformer(  # type: ignore[misc]
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    MapParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
     """Base of estimators whose ``fit`` leaves ``embedding_`` and a map that places new points."""
 
@@ -43,8 +65,6 @@ class MapTransformer(  # type: ignore[misc]
     _labels: Any = None
     target_weight: float = 0.0
 
-    keep_data: bool
-    n_jobs: int | None
     embedding_: np.ndarray
     _placed: Any
 

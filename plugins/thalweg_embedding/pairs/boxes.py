@@ -69,16 +69,9 @@ class Box:
         # Coordinates of a wide map need more digits than single precision has.
         fine = crowded or tolerance < FINE_TOLERANCE or reach * 2.0**-24 > 0.01 * tolerance
         self.real = np.dtype(np.float64 if fine else np.float32)
-        self.mesh = Mesh(
-            layout.comm,
-            layout.columns,
-            reach,
-            self._spectrum.period,
-            self._spectrum.count,
-            Window.of(tolerance),
-            self.real,
-            slabs,
-        )
+        period, count = self._spectrum.period, self._spectrum.count
+        how = Window.of(tolerance), self.real, slabs
+        self.mesh = Mesh(layout.comm, layout.columns, reach, period, count, *how)
         self.influence = self._influence(0)
 
     @functools.cached_property

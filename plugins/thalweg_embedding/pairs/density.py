@@ -11,9 +11,11 @@ import math
 
 import numpy as np
 import scipy.sparse
-from numba import njit, prange
 
-from thalweg.parallel import Array, Layout, RowExchange, RowPlan, kernel, sum_over_ranks
+from thalweg.parallel import Array, Layout, RowExchange, RowPlan, sum_over_ranks
+from thalweg_embedding.pairs import neighbor_loops
+from thalweg_embedding.pairs.functions import STUDENT
+from thalweg_embedding.pairs.specialize import specialize
 from thalweg_embedding.relocation import Relocation
 
 #: Added to squared radii in the map, in map units, and relative to the mean in the data.
@@ -54,7 +56,8 @@ class DensityCorrelation:
         self._wanted = centered / deviation if deviation > 1e-9 else np.zeros(len(radii))
         plan = RowPlan.of(layout if places is None else places.layout, squared.indices)
         self._exchange = RowExchange(plan)
-        self._graph = (squared.indptr.astype(np.int64), plan.positions(squared.indices))
+        ends = plan.positions(squared.indices).astype(np.uint32)  # of one type in all loops
+        self._graph = squared.indptr.astype(np.int64), ends
         self._edges = np.maximum(np.diff(squared.indptr), 1).astype(float)
 
     def total(self, rows: Array) -> float:
@@ -65,9 +68,10 @@ class DensityCorrelation:
         """The correlation, and a quarter of its gradient.  Collective."""
         points = self._points(rows)
         correlation, pulls = self._correlation(points)
-        pulls = self._exchange.with_ghosts(pulls[:, None])
-        slopes = np.empty((len(self._edges), self.layout.columns))
-        _slopes(points, pulls, *self._graph, slopes)
+        pulls = self._exchange.with_ghosts(pulls[:, None])[:, 0]
+        starts, ends = self._graph
+        pulls = np.repeat(pulls[: len(self._edges)], np.diff(starts)) + pulls[ends]
+        _, slopes = self._sums(points, -0.5 * pulls, True)  # k' = -k^2
         return correlation, slopes if self._places is None else self._places.backward(slopes)
 
     def _points(self, rows: Array) -> Array:
@@ -75,10 +79,17 @@ class DensityCorrelation:
         here = rows if self._places is None else self._places.forward(rows)
         return self._exchange.with_ghosts(here)
 
+    def _sums(self, points: Array, weights: Array, slopes: bool) -> tuple[Array, Array]:
+        """Weighted sums of k over the edges of this rank's rows, and slopes if wanted."""
+        rows = points[: len(self._edges)]
+        totals, gradient_rows = np.zeros(len(rows)), np.empty_like(rows[: slopes * len(rows)])
+        run = specialize(neighbor_loops.first_order, STUDENT)
+        run(rows, points.T.copy(), *self._graph, weights, 0.0, totals, gradient_rows)
+        return totals, gradient_rows
+
     def _correlation(self, points: np.ndarray) -> tuple[float, np.ndarray]:
         """The correlation, and of each point its derivative by r times phi.  Collective."""
-        close = np.empty(len(self._edges))
-        _closeness(points, *self._graph, close)
+        close, _ = self._sums(points, np.ones(len(self._graph[1])), False)
         alone = close == 0.0
         close[alone] = self._edges[alone]
         rest = self._edges - (1.0 - EPSILON) * close
@@ -97,33 +108,3 @@ class DensityCorrelation:
         centered = radii - float(sum_over_ranks(comm, float(radii.sum()))) / n
         variance = float(sum_over_ranks(comm, float(centered @ centered))) / n
         return centered, math.sqrt(variance + shift)
-
-
-@njit
-def _closeness_of(points, n, m):
-    d = 0.0
-    for i in range(points.shape[1]):
-        d += (points[n, i] - points[m, i]) ** 2
-    return 1.0 / (1.0 + d)
-
-
-@kernel(writes=("close",), parallel=True)
-def _closeness(points, starts, ends, close):
-    for n in prange(close.size):
-        total = 0.0
-        for e in range(starts[n], starts[n + 1]):
-            total += _closeness_of(points, n, ends[e])
-        close[n] = total
-
-
-@kernel(writes=("slopes",), parallel=True)
-def _slopes(points, pulls, starts, ends, slopes):
-    """``pulls``: rate times phi."""
-    for n in prange(slopes.shape[0]):
-        slopes[n] = 0.0
-        for e in range(starts[n], starts[n + 1]):
-            m = ends[e]
-            k = _closeness_of(points, n, m)
-            pull = 0.5 * k * k * (pulls[n, 0] + pulls[m, 0])
-            for i in range(points.shape[1]):
-                slopes[n, i] += pull * (points[n, i] - points[m, i])

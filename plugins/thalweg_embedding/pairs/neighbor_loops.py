@@ -4,10 +4,10 @@
 """
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from thalweg.numerics import squared_distance
 from thalweg.parallel import kernel
-from thalweg_embedding.pairs.functions import FASTMATH
 
 TILE = 128
 
@@ -15,16 +15,6 @@ TILE = 128
 def pair(d):
     """Stand-in for the pair function."""
     return d, 1.0, 0.0
-
-
-@njit(fastmath=set(FASTMATH))
-def squared_distance(rows, n, points, m):
-    """Squared distance of own row n to point m."""
-    distance = 0.0
-    for i in range(rows.shape[1]):
-        u = rows[n, i] - points[m, i]
-        distance += u * u
-    return distance
 
 
 def first_order(rows, points, starts, neighbors, weights, shift, totals, slopes):
@@ -127,7 +117,7 @@ def second_order(rows, moves, points, all_moves, starts, neighbors, weights, shi
             out[n, i] = 0.0
         for e in range(starts[n], starts[n + 1]):
             m = neighbors[e]
-            _, slope, curvature = pair(squared_distance(rows, n, points, m) - shift)
+            _, slope, curvature = pair(squared_distance(rows[n], points[m]) - shift)
             if kind >= 2:
                 slope, curvature = 0.0, max(curvature, 0.0)
             along = 0.0

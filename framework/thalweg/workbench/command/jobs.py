@@ -128,15 +128,17 @@ def plot_command(argv: list[str]) -> int:
     """Run ``thalweg plot``; returns the exit code."""
     parser = _folder_parser("plot", "Draw the pictures of a run or of a comparison again.")
     text = "write the map as a page as well: embedding.html, with pan, zoom and labels"
-    parser.add_argument("--html", action="store_true", help=text)
+    parser.add_argument("--html", dest="page", action="store_true", help=text)
     text = "write what can be told of each row to measures.csv too, and offer it on that page"
     parser.add_argument("--measures", action="store_true", help=text)
-    arguments = parser.parse_args(argv)
+    text = "write the map into the .h5ad file of the data as well, under this key, such as X_tsne"
+    parser.add_argument("--obsm", metavar="KEY", help=text)
+    text = "replace what the file has under that key"
+    parser.add_argument("--overwrite", action="store_true", help=text)
+    arguments = vars(parser.parse_args(argv))
     from thalweg.workbench.run import plot
 
-    return _print_from_root(
-        lambda: [*map(str, plot(arguments.folder, arguments.html, arguments.measures))]
-    )
+    return _print_from_root(lambda: [*map(str, plot(**arguments))])
 
 
 def cite_command(argv: list[str]) -> int:
@@ -176,11 +178,7 @@ def _configuration_parser(command: str, description: str) -> CommandParser:
 
 
 def _add_changes(parser: CommandParser) -> None:
+    text, form = "change one option of the configuration; may be repeated", "section.key=value"
     parser.add_argument(
-        "--set",
-        dest="changes",
-        metavar="section.key=value",
-        action="append",
-        default=[],
-        help="change one option of the configuration; may be repeated",
+        "--set", dest="changes", metavar=form, action="append", default=[], help=text
     )

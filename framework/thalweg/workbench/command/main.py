@@ -106,9 +106,8 @@ class _Output:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self.stream, name)
-        return (
-            functools.partial(self._attempt, attribute) if name in ("write", "flush") else attribute
-        )
+        is_output = name in ("write", "flush")
+        return functools.partial(self._attempt, attribute) if is_output else attribute
 
     def _attempt(self, action: Callable[..., Any], *arguments: str) -> Any:
         try:

@@ -20,7 +20,7 @@ from thalweg.workbench.readers.source import PACKED, Source, column_numbers, lab
 #: Delimiters that are tried, the likeliest first; blanks only if nothing else fits.
 _DELIMITERS = (",", ";", "\t", "|")
 
-#: Between numbers that stood beside quotes: a control character that no number has.
+#: Between numbers: a control character that none has.
 _SEPARATOR = "\x1f"
 
 #: Lines from which delimiter and header are detected.
@@ -174,22 +174,17 @@ class _Table:
         return np.array([fields[column].strip() for _, fields in self.rows()])
 
     def numbers(self, columns: list[int]) -> np.ndarray:
-        lines, failure, array = self.lines, None, np.empty((0, 0))
-        separator, read = None if self.delimiter == " " else self.delimiter, columns
-        quoted = separator is not None and any('"' in line for line in lines)
-        if quoted:
-            # NumPy and the csv module see quotes in other places.
-            chosen = ([fields[column] for column in columns] for _, fields in self.rows())
-            lines, separator = [_SEPARATOR.join(fields) for fields in chosen], _SEPARATOR
-            read = [*range(len(columns))]
+        # NumPy and the csv module see quotes in other places, and NumPy leaves out empty lines.
+        chosen = ([fields[column] for column in columns] for _, fields in self.rows())
+        lines, failure, array = [_SEPARATOR.join(row) for row in chosen], None, np.empty((0, 0))
         try:
-            array = np.loadtxt(lines, delimiter=separator, usecols=read, ndmin=2, comments=None)
+            array = np.loadtxt(lines, delimiter=_SEPARATOR, ndmin=2, comments=None)
+            if len(array) != len(lines):
+                raise ValueError("a field is empty, or has several lines")
         except (ValueError, IndexError) as error:
             failure = error
         rounded = not largest_value(array) < EXACT
-        # loadtxt with usecols does not mind longer lines; we do.
-        odd = separator and any(line.count(separator) != self.width - 1 for line in lines)
-        if failure or rounded or (odd and not quoted):
+        if failure or rounded:
             # The first field that is no number, or that float64 rounds.
             for where, fields in self.rows():
                 for column in columns:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from thalweg.data.scaling import entry_error, first_unusable, largest_value, magnitude
+from thalweg.data.scaling import entry_error, first_unusable
 from thalweg.errors import InputError
 from thalweg.numerics.principal import column_means
 from thalweg.parallel import Layout, max_over_ranks, min_over_ranks
@@ -12,9 +12,6 @@ from thalweg.parallel.reductions import sum_over_ranks, values_of_all_ranks
 
 #: A feature whose standard deviation is below this times its size is constant.
 _CONSTANT = 1e-13
-
-#: Sums of squares below this have lost digits, or all of them.
-_LOST = 1e-290
 
 
 def scale_unit(values: np.ndarray, layout: Layout, stored: np.dtype) -> None:
@@ -28,24 +25,15 @@ def scale_unit(values: np.ndarray, layout: Layout, stored: np.dtype) -> None:
 
 
 def scale_standard(values: np.ndarray, layout: Layout) -> tuple[str, ...]:
-    """Give each feature, in place, mean zero and variance one; notes on constant ones, now zero.
-
-    Values that cannot be squared are brought to at most one beforehand.
-    """
-    largest = max_over_ranks(layout.comm, largest_value(values))
-    if magnitude(largest, values.dtype, (layout.rows, layout.columns)):
-        values /= values.dtype.type(largest)
+    """Give each feature, in place, mean zero and variance one; notes on constant ones, now zero."""
+    largest = np.maximum(values.max(axis=0, initial=0.0), -values.min(axis=0, initial=0.0))
+    largest = values_of_all_ranks(layout.comm, largest).max(axis=0)
+    # By a power of two, which rounds nothing, to at most 1, so that squares are finite.
+    np.ldexp(values, -np.frexp(largest)[1], out=values)
     mean = column_means(values, layout)
     values -= mean.astype(values.dtype)
-    squares = _sums_of_squares(values, layout)
-    if (lost := squares < _LOST).any():  # beside others, or constant
-        each = np.abs(values[:, lost]).max(axis=0, initial=0.0)
-        largest = values_of_all_ranks(layout.comm, each).max(axis=0)
-        largest[largest == 0.0] = 1.0
-        values[:, lost] /= largest
-        mean[lost] /= largest
-        squares = _sums_of_squares(values, layout)
-    deviation = np.sqrt(squares / layout.rows)
+    squares = sum_over_ranks(layout.comm, np.einsum("ij,ij->j", values, values, dtype=float))
+    deviation = np.sqrt(np.asarray(squares) / layout.rows)
     constant = deviation <= _CONSTANT * np.maximum(np.abs(mean), np.finfo(float).tiny)
     values /= np.where(constant, 1.0, deviation).astype(values.dtype)
     values[:, constant] = 0.0
@@ -57,11 +45,6 @@ def scale_standard(values: np.ndarray, layout: Layout) -> tuple[str, ...]:
     shown = ", ".join(map(str, which[:5])) + (", ..." if len(which) > 5 else "")
     some = "1 column is" if len(which) == 1 else f"{len(which)} columns are"
     return (f"{some} constant and set to zero by scale = 'standard': {shown}",)
-
-
-def _sums_of_squares(values: np.ndarray, layout: Layout) -> np.ndarray:
-    squares = np.einsum("ij,ij->j", values, values, dtype=float)
-    return np.asarray(sum_over_ranks(layout.comm, squares))
 
 
 def check_entries(values: np.ndarray, layout: Layout, chosen: np.ndarray | None, what: str) -> None:

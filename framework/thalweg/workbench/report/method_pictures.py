@@ -86,15 +86,9 @@ def _draw_panel(
         axes.set_xscale("log")
     for number, (name, trace) in enumerate(traces.items()):
         across = np.maximum(trace[column], smallest)
-        axes.plot(
-            across,
-            curves[name],
-            color=colors[number],
-            linestyle=_DASHES[number % len(_DASHES)],
-            linewidth=1.8,
-            label=plain(name),
-            zorder=3,
-        )
+        dashes = _DASHES[number % len(_DASHES)]
+        line = {"color": colors[number], "linestyle": dashes, "linewidth": 1.8}
+        axes.plot(across, curves[name], label=plain(name), zorder=3, **line)
         if len(across):
             axes.plot(across[-1:], curves[name][-1:], "o", color=colors[number], ms=5, zorder=4)
     axes.set_xlabel(column)

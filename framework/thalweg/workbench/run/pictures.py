@@ -23,6 +23,7 @@ from thalweg.workbench.report import (
     draw_convergence,
     draw_embedding,
     write_map_page,
+    write_obsm,
 )
 from thalweg.workbench.report.figures import ORIGIN
 from thalweg.workbench.run.directory import RunDirectory
@@ -111,16 +112,32 @@ def _stated(folder: Path, *keys: str) -> Any:
         return None
 
 
-def plot(folder: Path | str, page: bool = False, measures: bool = False) -> list[Path]:
+def plot(
+    folder: Path | str,
+    page: bool = False,
+    measures: bool = False,
+    obsm: str | None = None,
+    overwrite: bool = False,
+) -> list[Path]:
     """Draw the pictures of a run or of a comparison again; the files written.  Called on one rank.
 
     ``page``: write a page of HTML with the map of a run as well, or of each run compared;
     ``measures``: with what the objective can tell of each row, for which it is made again.
+    ``obsm``: write the map of a run into the ``.h5ad`` file of its data, under this key, and
+    ``overwrite`` what is there.
     """
     with closing(RunDirectory(folder)) as directory:
         if directory.path.is_dir():
             directory.lock.acquire()
-        return _plot(directory.path, page or measures, measures)
+        files = _plot(directory.path, page or measures, measures)
+        if obsm is None:
+            return files
+        configuration = read_configuration(directory.path / "config.toml")
+        target = str((configuration.data or {}).get("path"))
+        if configuration.methods or not target.lower().endswith(".h5ad"):
+            raise InputError("--obsm is for a single run, of data from an .h5ad file")
+        write_obsm(target, obsm, map_npy(directory.path / "solution.npy"), overwrite)
+        return [*files, Path(target)]
 
 
 def _plot(folder: Path, page: bool, measures: bool) -> list[Path]:
