@@ -3,8 +3,9 @@
 Parts: convergence (the strategies from one start), starts (from random ones), homotopy,
 large (MNIST 20,000), rivals (t-SNE against tsne-h2pack, openTSNE and scikit-learn on
 identical affinities, meant for one thread), threads (the same for several), sets (the same on
-several data sets), costs (of an evaluation, by threads), neighbors (against pynndescent, hnswlib
-and faiss) and patches (a million points).
+several data sets), untuned (defaults against openTSNE's and umap-learn's on sets that nobody
+tuned), costs (of an evaluation, by threads), neighbors (against pynndescent, hnswlib and faiss)
+and patches (a million points).
 COIL-20 and MNIST come from --data; without it, scikit-learn's digits take their places, and
 sets that are not generated are left out.  Results go to ``hpc/results`` as JSON,
 Markdown and PNG; parts that are not run keep what an earlier call found.
@@ -33,6 +34,8 @@ from hpc.bench.embedding.report import SECTIONS, write_report
 from hpc.bench.embedding.rivals import RIVALS, measure_rivals, measure_set, measure_threads
 from hpc.bench.embedding.starts import measure_starts
 from hpc.bench.embedding.strategies import Note
+from hpc.bench.embedding.untuned import measure_untuned
+from hpc.bench.embedding.untuned_sets import SETS as UNTUNED_SETS
 from hpc.machine import describe_machine
 
 from thalweg.parallel import MPI, limit_threads
@@ -58,8 +61,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--set",
         action="append",
-        choices=tuple({**SETS, **NEIGHBOR_SETS}),
-        help="only this of part sets or neighbors; repeatable",
+        choices=tuple({**SETS, **NEIGHBOR_SETS, **UNTUNED_SETS}),
+        help="only this of part sets, untuned or neighbors; repeatable",
     )
     parser.add_argument(
         "--search", action="append", choices=tuple(SEARCHES), help="only this; repeatable"
@@ -143,6 +146,10 @@ def _measure(
                 note({"sets": measured})
         return {"sets": measured}
 
+    def untuned() -> dict[str, Any]:
+        chosen = tuple(filter(UNTUNED_SETS.__contains__, options.set or ()))
+        return measure_untuned(chosen, quick, stem, before, note)
+
     rows = options.rows
     work: dict[str, Callable[[], dict[str, Any]]] = {
         "convergence": convergence,
@@ -152,6 +159,7 @@ def _measure(
         "rivals": lambda: measure_rivals(images(), stem, tuple(options.rival or RIVALS)),
         "threads": lambda: measure_threads(images(), tuple(options.rival or RIVALS)),
         "sets": sets,
+        "untuned": untuned,
         "costs": lambda: measure_costs(mnist(folder, rows or 60_000)),
         "neighbors": lambda: measure_neighbors(
             folder, tuple(options.set or ()), tuple(options.search or ()), before, note

@@ -14,6 +14,7 @@ from hpc.bench.embedding.neighbors import neighbors_section
 from hpc.bench.embedding.patches import patches_section
 from hpc.bench.embedding.rivals import rivals_section, sets_section, threads_section
 from hpc.bench.embedding.starts import starts_section
+from hpc.bench.embedding.untuned import untuned_section
 
 #: What each part writes, in the order of the report.
 SECTIONS = {
@@ -24,6 +25,7 @@ SECTIONS = {
     "rivals": rivals_section,
     "threads": threads_section,
     "sets": sets_section,
+    "untuned": untuned_section,
     "costs": costs_section,
     "neighbors": neighbors_section,
     "patches": patches_section,
