@@ -51,20 +51,6 @@ def sparse_matrix(points: SparseRows) -> scipy.sparse.csr_matrix:
     return scipy.sparse.csr_matrix((points.entries[filled], places[filled], starts), points.shape)
 
 
-def counting(secants: SecantSet, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Which pairs of these global numbers are secants, shape ``(len(rows), len(columns))``.
-
-    Coincident points are not told apart here.
-    """
-    counts = rows[:, None] != columns
-    if secants.labels is not None:
-        counts &= secants.labels[rows][:, None] == secants.labels[columns]
-    if secants.listed is not None:
-        low, high = np.minimum(rows[:, None], columns), np.maximum(rows[:, None], columns)
-        counts &= secants.listed.contains(low, high)
-    return np.asarray(counts)
-
-
 def differences(
     secants: SecantSet, pairs: np.ndarray, center: np.ndarray | float = 0.0
 ) -> Iterator[tuple[slice, np.ndarray]]:

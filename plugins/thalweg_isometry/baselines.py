@@ -126,12 +126,14 @@ def secant_directions(secants: SecantSet, most_points: int) -> np.ndarray:
     else:
         stride = -(-secants.n_points // most_points)
         some = secants if stride == 1 else secants.subset(stride)
-        points = some.points[:].astype(float) - some.mean
-        product = np.zeros_like(points)
-        for rows, are_secants, lengths, others in secant_tiles(some, points):
+        points = some.points[:].astype(float)
+        centered, product = points - some.mean, np.zeros_like(points)
+        matrix = np.zeros((secants.dimension, secants.dimension))
+        for rows, are_secants, lengths, near, others in secant_tiles(some, points):
             weights = np.where(are_secants, 1.0 / lengths, 0.0)
-            product[rows] += weights.sum(axis=1)[:, None] * points[rows] - weights @ others
-        matrix = sum_large(secants.comm, points.T @ product)
+            product[rows] += weights.sum(axis=1)[:, None] * centered[rows] - weights @ others
+            matrix += sum(0.5 * v.T @ v for v in near)
+        matrix = sum_large(secants.comm, matrix + centered.T @ product)
     _, vectors = scipy.linalg.eigh(0.5 * (matrix + matrix.T))
     vectors = agreed(secants.comm, vectors)
     return np.ascontiguousarray(vectors[:, ::-1].T)

@@ -23,7 +23,7 @@ from thalweg.parallel import (
     sum_over_ranks,
 )
 from thalweg.plugins import Help
-from thalweg_isometry.active import ActiveSecants, counting, hinge, hinge_value, misses
+from thalweg_isometry.active import ActiveSecants, hinge, hinge_value, misses
 from thalweg_isometry.certificate import Certificate, certify
 
 #: Largest number of rows of the variable where the rank is free.
@@ -35,6 +35,10 @@ SECANTS = ("all", "within-class", "neighbors", "sums")
 #: Pairs of points that an evaluation has at one time.
 PAIRS_AT_ONCE = 2**17
 
+#: Squared length, relative to those of both points, up to which a secant is measured by differences
+#: since products of rows lose more than 10 of its digits.
+NEAR = 1e-6
+
 
 class NearIsometry(Objective, SecantConstraints):
     """Half the sum of squares by which the secants miss the wanted delta.
@@ -43,8 +47,6 @@ class NearIsometry(Objective, SecantConstraints):
     secants v (Luo et al., eq. 2.5): zero exactly where Psi satisfies the restricted
     isometry property.  The variable Psi, shape (rows, dimension), is the same on all
     ranks; rows that are zero do not count, so that the rank is free below ``rows``.
-    Unless they are listed, pairs closer than 1e-7 of their distance from the mean do not count
-    in f, since products of rows lose their lengths; they do in :meth:`certificate`.
 
     Parameters
     ----------
@@ -91,24 +93,13 @@ class NearIsometry(Objective, SecantConstraints):
         secants, theta = self.secants, self.wanted_delta or 0.0
         if secants.listed:
             return hinge(self._listed, x, theta)[:2]
-        points = secants.points[:].astype(float) - secants.mean
-        total, gradient = self._over_tiles(points, points @ x.T, theta)
-        return float(sum_over_ranks(self.comm, total)), sum_large(self.comm, gradient)
-
-    @cached_property
-    def _listed(self) -> ActiveSecants:
-        return ActiveSecants.listed(self.secants)
-
-    def _over_tiles(
-        self, points: np.ndarray, images: np.ndarray, theta: float
-    ) -> tuple[float, np.ndarray]:
-        """This rank's part of f and of its gradient, over all secants or those within classes."""
         # grad f = 2 Psi sum_k c_k v_k v_k^T = 2 Y^T L X, L the Laplacian of c_k / length_k.
+        points = secants.points[:].astype(float)
+        images = (points - secants.mean) @ x.T
         sizes = np.einsum("ij,ij->i", images, images)
-        product = np.zeros_like(images)
-        total = 0.0
-        tiles = secant_tiles(self.secants, points, images, sizes)
-        for rows, are_secants, lengths, _, other_images, other_sizes in tiles:
+        product, gradient, total = np.zeros_like(images), np.zeros_like(x), 0.0
+        tiles = secant_tiles(secants, points, images, sizes)
+        for rows, are_secants, lengths, near, _, other_images, other_sizes in tiles:
             mapped = sizes[rows, None] + other_sizes
             mapped -= 2.0 * images[rows] @ other_images.T
             miss = misses(np.where(are_secants, mapped / lengths - 1.0, 0.0), theta)
@@ -116,7 +107,17 @@ class NearIsometry(Objective, SecantConstraints):
             weights = miss / lengths
             product[rows] += weights.sum(axis=1)[:, None] * images[rows]
             product[rows] -= weights @ other_images
-        return total, 2.0 * product.T @ points
+            for v in near:
+                mapped = v @ x.T
+                miss = misses((mapped**2).sum(axis=1) - 1.0, theta)
+                total += 0.25 * float(miss @ miss)
+                gradient += (miss[:, None] * mapped).T @ v
+        gradient += 2.0 * product.T @ (points - secants.mean)
+        return float(sum_over_ranks(self.comm, total)), sum_large(self.comm, gradient)
+
+    @cached_property
+    def _listed(self) -> ActiveSecants:
+        return ActiveSecants.listed(self.secants)
 
     def certificate(self, x: Array) -> Certificate:
         """Facts about ``x`` over all secants; a repeated call costs nothing.  Collective."""
@@ -179,21 +180,33 @@ def secant_tiles(
 ) -> Iterator[tuple[Any, ...]]:
     """All pairs of this rank's points with all points, in tiles.  Collective.
 
-    Gives the rows of ``points``, which of the pairs are secants, their squared lengths, 1 for
-    others, and another rank's points and ``arrays``, which have a row for each point.
+    Gives the rows of ``points``; which of the pairs are secants that products of rows measure, and
+    their squared lengths, 1 for others; the normalized secants of nearer pairs, those of a row at a
+    time; and another rank's centered points and ``arrays``, which have a row for each point.
     """
-    sizes = np.einsum("ij,ij->i", points, points)
+    sizes = ((points - secants.mean) ** 2).sum(axis=1)
     numbers = np.arange(secants.layout.start, secants.layout.stop)
     for block in Ring(secants.layout).blocks(points, sizes, numbers, *arrays):
         others, other_sizes, other_numbers, *theirs = block.arrays
+        centered = others - secants.mean
         step = max(1, PAIRS_AT_ONCE // max(1, len(others)))
         for first in range(0, len(points), step):
             rows = slice(first, first + step)
-            lengths = sizes[rows, None] + other_sizes - 2.0 * points[rows] @ others.T
-            floor = 1e-14 * (sizes[rows, None] + other_sizes)
-            are_secants = counting(secants, numbers[rows], other_numbers) & (lengths > floor)
-            lengths[~are_secants] = 1.0
-            yield rows, are_secants, lengths, others, *theirs
+            both = sizes[rows, None] + other_sizes
+            lengths = both - 2.0 * (points[rows] - secants.mean) @ centered.T
+            apart, counts = lengths > NEAR * both, numbers[rows, None] != other_numbers
+            if secants.labels is not None:
+                counts &= secants.labels[numbers[rows], None] == secants.labels[other_numbers]
+            lengths[~(counts & apart)] = 1.0
+            near = _unit_secants(points[rows], others, counts & ~apart)
+            yield rows, counts & apart, lengths, near, centered, *theirs
+
+
+def _unit_secants(points: Array, others: Array, are_near: Array) -> Iterator[Array]:
+    for row in np.flatnonzero(are_near.any(axis=1)):
+        difference = points[row] - others[are_near[row]]
+        lengths = np.linalg.norm(difference, axis=1, keepdims=True)
+        yield difference[lengths[:, 0] > 0.0] / lengths[lengths[:, 0] > 0.0]
 
 
 def delta_or_default(delta: float | None, rank: int | None) -> float | None:

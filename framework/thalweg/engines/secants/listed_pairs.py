@@ -54,19 +54,12 @@ class ListedPairs:
         first = np.repeat(np.arange(layout.start, layout.stop), neighbors.shape[1])
         return cls.of(layout, np.stack([first, neighbors.astype(np.int64).ravel()], axis=1))
 
-    def _places_of(self, keys: np.ndarray) -> np.ndarray:
-        return np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-
-    def contains(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Which pairs of global numbers ``low < high`` are listed."""
-        keys = low * self.n_points + high
-        return np.asarray(self.keys[self._places_of(keys)] == keys)
-
     def weights_of(self, pairs: np.ndarray) -> np.ndarray | None:
         """Weights of listed pairs, shape ``(m, 2)``; None without any."""
         if self.weights is None:
             return None
-        return np.asarray(self.weights[self._places_of(pairs @ (self.n_points, 1))])
+        keys = pairs @ (self.n_points, 1)
+        return np.asarray(self.weights[np.searchsorted(self.keys, keys)])
 
 
 def checked_pairs(
