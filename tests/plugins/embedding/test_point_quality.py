@@ -21,6 +21,7 @@ from thalweg_embedding import (
     map_quality,
     umap,
 )
+from thalweg_embedding.families import ELASTIC_EMBEDDING
 
 POINTS = load_digits().data[:120]
 
@@ -127,10 +128,18 @@ def test_a_point_between_two_groups_would_jump():
 
 
 @pytest.mark.ranks(2, 3)
-def test_ranks_agree_with_one(comm, places):
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [
+        (T_SNE, {}),
+        (T_SNE, {"anchors": {50: (1.0, 2.0)}, "anchor_weight": 0.01}),
+        (ELASTIC_EMBEDDING, {}),
+    ],
+)
+def test_ranks_agree_with_one(comm, places, family, options):
     data, alone = Dataset.from_array(POINTS, comm=comm), Dataset.from_array(POINTS)
-    options = {"perplexity": 10, "graph": "sparse"}
-    objectives = [embedding(T_SNE, each, **options) for each in (data, alone)]
+    options = {"graph": "sparse"} | options  # the perplexity depends on the number of rows
+    objectives = [embedding(family, each, **options) for each in (data, alone)]
     found = whole(data, faithfulness(data, data.layout.local(places), objectives[0]))
     wanted = faithfulness(alone, places, objectives[1])
     assert list(found) == ["kept", "false", "torn", "singularity", "perturbation"]

@@ -17,10 +17,17 @@ from thalweg.testing import check_solver
 from thalweg_embedding.objectives import symmetric_sne
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 from thalweg_saddlefree import functions
+from thalweg_saddlefree.capabilities import GradientSquares
 from thalweg_saddlefree.curvature import Slices
 from thalweg_saddlefree.hessian_free import HessianFree
 from thalweg_saddlefree.networks.build import build_autoencoder, build_deep_linear, build_mlp
-from thalweg_saddlefree.saddle_free import SaddleFree, gains_after, in_order_of_gain
+from thalweg_saddlefree.saddle_free import (
+    EXPONENT,
+    METRIC_FLOOR,
+    SaddleFree,
+    gains_after,
+    in_order_of_gain,
+)
 from thalweg_saddlefree.truncated_cg import truncated_cg
 
 ESCAPES = {
@@ -176,6 +183,37 @@ def test_a_trial_that_is_not_finite_is_refused_and_damped():
     for _ in range(40):
         state = solver.step(state)
     assert state.value < 1e-12
+
+
+class Saddle(Objective, HessianProduct, GradientSquares):
+    """A quadratic function of six variables whose mean squared gradients differ."""
+
+    def __init__(self):
+        super().__init__(MPI.COMM_SELF, Layout(MPI.COMM_SELF, 6))
+        factor = np.random.default_rng(2).standard_normal((6, 6))
+        self.hessian = factor + factor.T
+
+    def value_and_gradient(self, x):
+        return 0.5 * float((x * (self.hessian @ x)).sum()), self.hessian @ x
+
+    def hessian_product(self, x, direction):
+        return self.hessian @ direction
+
+    def gradient_squares(self, x):
+        return np.geomspace(1e-3, 1.0, 6)[:, None]
+
+
+def test_a_step_is_that_of_the_variables_scaled_by_mean_squared_gradients():
+    problem, solver = Saddle(), SaddleFree(damping=0.0, tolerance=1e-10)
+    start = solver.init(problem, np.ones((6, 1)))
+    scale = np.ravel(problem.gradient_squares(start.x) / problem.gradient_squares(None).mean())
+    scale = np.diag((scale + METRIC_FLOOR) ** (-0.5 * EXPONENT))
+    values, vectors = np.linalg.eigh(scale @ problem.hessian @ scale)
+    inverse = vectors / abs(values) @ vectors.T
+    step = solver.step(start).x - start.x
+    wanted = -scale @ inverse @ scale @ start.gradient  # times a length
+    size = np.linalg.norm(step) / np.linalg.norm(wanted)
+    np.testing.assert_allclose(step, size * wanted, rtol=1e-8, atol=1e-9 * size)
 
 
 def test_what_the_objective_lacks_is_named():
