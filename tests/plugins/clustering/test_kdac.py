@@ -5,6 +5,8 @@ import importlib
 
 import numpy as np
 import pytest
+import threadpoolctl
+from sklearn.datasets import load_digits
 from sklearn.metrics import normalized_mutual_info_score
 
 import thalweg
@@ -228,3 +230,15 @@ def test_k_means_clusters_rows_of_length_one_or_as_published(rows, make):
     ]
     assert (labels[0] != labels[1]).any()
     np.testing.assert_array_equal(found["labels"], labels[rows == "published"])
+
+
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_an_outcome_is_the_same_at_any_number_of_blas_threads(by_rows):
+    data = Dataset.from_array(load_digits().data[:1200], load_digits().target[:1200] % 2)
+    costs = []
+    for threads in (1, 2):
+        objective = build_kdac(data, data.comm)
+        with threadpoolctl.threadpool_limits(threads, user_api="blas"):
+            w = np.eye(61)[:, 20:22]  # of the columns that vary
+            costs.append(objective.outcome(w, by_rows)["measures"]["cost"])
+    assert costs[0] == costs[1]
