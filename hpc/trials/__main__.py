@@ -13,11 +13,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from hpc.machine import describe_machine
+from hpc.trials.mutations import chosen
 
 from thalweg.workbench.report import format_table
 
@@ -47,12 +49,20 @@ def main(argv: list[str]) -> int:
     else:
         rows = []
         for name in options.campaign or sorted(modules):
-            chosen = ["-m", "trial", str(modules[name]), *(["-k", options.k] if options.k else [])]
-            counts = tally(Path(options.report)) if options.report else run_pytest(chosen)
+            arguments = [
+                "-m",
+                "trial",
+                str(modules[name]),
+                *(["-k", options.k] if options.k else []),
+            ]
+            counts = tally(Path(options.report)) if options.report else run_pytest(arguments)
             rows.append({"campaign": title(modules[name])} | counts)
             machine = describe_machine()
             other = ", MPICH" if machine["versions"]["mpi"].startswith("MPICH") else ""
-            found.setdefault("campaigns", {})[name + other] = rows[-1] | {"machine": machine}
+            campaigns = found.setdefault("campaigns", {})
+            if "mutations" in counts and name + other in campaigns:
+                rows[-1] = with_earlier(rows[-1], campaigns[name + other])
+            campaigns[name + other] = rows[-1] | {"machine": machine}
     print(format_table(rows if not options.suite else suite_rows(found)))
     if not options.k:
         RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
@@ -99,6 +109,24 @@ def tally(report: Path) -> dict[str, Any]:
         counts["mutations"] = mutations
     seconds = sum(float(suite.get("time") or 0) for suite in tree.iter("testsuite"))
     return counts | {"seconds": round(seconds)}
+
+
+def with_earlier(row: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """A part of the mutations, with what is recorded of places that are still in the code."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(command, cwd=TOP, capture_output=True, text=True).stdout.strip()
+    tried = [case | {"commit": commit} for case in row["mutations"]]
+    new = {(case["file"], case["text"]) for case in tried}
+    still = {(place.file, place.changed_line()) for place in chosen()} - new
+    kept = [case for case in before["mutations"] if (case["file"], case["text"]) in still]
+    cases = sorted(kept + tried, key=lambda case: (case["file"], case["line"]))
+    counts = Counter(case["outcome"] for case in cases)
+    row |= {"cases": len(cases), "passed": counts["noticed"], "skipped": counts["harmless"]}
+    commits = Counter(case.get("commit", "another") for case in cases)
+    parts = ", ".join(f"{count} of commit {name}" for name, count in sorted(commits.items()))
+    untried = len(new | still) - len(cases)
+    row["note"] = f"changes tried: {parts}; {untried} that the seed drew are not tried yet"
+    return row | {"mutations": cases}
 
 
 def suite_rows(found: dict[str, Any]) -> list[dict[str, Any]]:

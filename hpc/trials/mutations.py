@@ -1,11 +1,13 @@
 """Mutations of numerical code: places where a sign, a factor or two indices can be changed.
 
-Places are drawn by a seed; ``THALWEG_MUTATIONS`` says how many of each module.  A change that
-keeps the meaning is listed in :data:`HARMLESS`, with the reason.
+Places are drawn by a seed; ``THALWEG_MUTATIONS`` says how many of each module.  Changes of other
+kinds are listed in :data:`BY_HAND`, those that keep the meaning in :data:`HARMLESS`, with the
+reason.  ``python -m hpc.trials.mutations`` names in a few seconds what no longer fits the code.
 """
 
 import ast
 import functools
+import itertools
 import os
 import random
 from dataclasses import dataclass
@@ -29,20 +31,19 @@ FAMILIES = {
     "plugins/thalweg_isometry": ["tests/plugins/isometry"],
 }
 
+#: Folders whose changes are those :data:`BY_HAND` alone, and their tests.
+OTHERS = {"framework/thalweg/workbench/readers": ["tests/framework/workbench/readers"]}
+
 #: Modules without numbers that a user sees: declarations, pictures, predicted memory, libraries
 #: that the tests do without.
 LEFT_OUT = {
-    "__init__", "plugin", "options", "settings", "pictures", "estimate", "memory_estimate",
+    "__init__", "plugin", "options", "settings", "pictures", "memory_estimate",
     "command", "failures", "traffic", "threads", "kernels", "petsc",
     "row_files", "identity", "jax_objective", "jax_network", "optax",
 }  # fmt: skip
 
 #: Changes that keep the meaning: file and changed line, with the reason.
 HARMLESS: dict[tuple[str, str], str] = {
-    (
-        "plugins/thalweg_clustering/ism.py",
-        "if shift < 0.002 * float(np.abs(phi).max()):",
-    ): "a shift that small changes the speed of the last steps, not where they lead",
     (
         "framework/thalweg/parallel/layout.py",
         "if not _SAFE < square < 2.0 / _SAFE and not math.isnan(square):",
@@ -99,15 +100,71 @@ HARMLESS: dict[tuple[str, str], str] = {
         "plugins/thalweg_isometry/search_state.py",
         "left = 3.0 * max(0.0, iterations - at[-1])",
     ): "a rule of thumb, which only says when an attempt is given up",
+}
+
+#: Changes of other kinds: file, text that occurs once in one line, what takes its place.
+BY_HAND = (
     (
-        "plugins/thalweg_isometry/baselines.py",
-        "weights = np.where(counts, 2.0 / np.where(counts, lengths, 1.0), 0.0)",
-    ): "twice a matrix has the same principal directions",
+        "plugins/thalweg_clustering/kernel_sums.py",
+        "parts[thread, first:last, columns] += block.sum(axis=0)",
+        "parts[0, first:last, columns] += block.sum(axis=0)",
+    ),
+    (
+        "plugins/thalweg_clustering/kernel_sums.py",
+        "rest = [(thread, tops[1 + thread :: threads]) for thread in range(threads)]",
+        "rest = [(thread, tops[1 + thread :: threads]) for thread in range(1, threads)]",
+    ),
+    (
+        "plugins/thalweg_clustering/kernel_sums.py",
+        "later = np.arange(first, last) > np.arange(low, high)[:, None]",
+        "later = np.arange(first, last) >= np.arange(low, high)[:, None]",
+    ),
+    (
+        "plugins/thalweg_embedding/point_quality.py",
+        "pull, apart = 2.0 * factor * anchors.pull[rows], trial - anchors.places[rows]",
+        "pull, apart = 2.0 * factor * anchors.pull[rows], trial + anchors.places[rows]",
+    ),
+    (
+        "plugins/thalweg_embedding/point_quality.py",
+        "measures[name][~anchors.free[:, 0]] = 0.0",
+        "measures[name][anchors.free[:, 0]] = 0.0",
+    ),
+    (
+        "plugins/thalweg_embedding/point_quality.py",
+        "there = one_way(squared, options, layout.rows)",
+        "there = one_way(squared, options, layout.local_rows)",
+    ),
+    (
+        "plugins/thalweg_saddlefree/saddle_free.py",
+        "metric * slices.take(state.gradient),",
+        "slices.take(state.gradient),",
+    ),
+    (
+        "framework/thalweg/workbench/readers/hdf5.py",
+        "(codes < -1) | (codes > len(words) - 2)",
+        "(codes < -1) | (codes > len(words) - 1)",
+    ),
+    (
+        "framework/thalweg/workbench/readers/hdf5.py",
+        'usual = "obsm/X_pca" if "obsm/X_pca" in file else "X"',
+        'usual = "X" if "obsm/X_pca" in file else "X"',
+    ),
+    (
+        "framework/thalweg/engines/laplacian/jacobi.py",
+        "self._inverse = (self._scale / diagonal)",
+        "self._inverse = (diagonal / self._scale)",
+    ),
+    (
+        "framework/thalweg/engines/laplacian/jacobi.py",
+        "running &= left > goal",
+        "running &= left > self.rtol",
+    ),
     (
         "plugins/thalweg_isometry/near_isometry.py",
-        "floor = 2e-14 * (sizes[rows, None] + other_sizes)",
-    ): "any length serves that rounding may give to coinciding points",
-}
+        "near = _unit_secants(points[rows], others, counts & ~apart)",
+        "near = _unit_secants(points[rows], others, counts & apart)",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -228,11 +285,55 @@ def places() -> dict[str, list[Mutation]]:
     return found
 
 
+def by_hand() -> list[Mutation]:
+    """Those listed, but for what is no longer in the code."""
+    found = []
+    for file, old, new in BY_HAND:
+        lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+        for number, line in enumerate(lines, start=1):
+            if old in line:
+                start = len(line[: line.index(old)].encode())
+                found.append(Mutation(file, number, start, start + len(old.encode()), new))
+    return found
+
+
+def outdated() -> list[str]:
+    """What these lists name and the code no longer has, and changes that are no Python."""
+    changes = {
+        file: [(place.changed_line(), place) for place in here] for file, here in places().items()
+    }
+    lines = {(file, line) for file, here in changes.items() for line, _ in here}
+    wrong = [f"harmless: {file}: {line}" for file, line in HARMLESS if (file, line) not in lines]
+    stems = {path.stem for folder in FAMILIES for path in (ROOT / folder).rglob("*.py")}
+    wrong += [f"left out: {name}" for name in sorted(LEFT_OUT - stems)]
+    named = [*FAMILIES, *OTHERS, *itertools.chain(*FAMILIES.values(), *OTHERS.values())]
+    wrong += [f"no folder: {folder}" for folder in named if not (ROOT / folder).exists()]
+    for file, old, _ in BY_HAND:
+        if (ROOT / file).read_text(encoding="utf-8").count(old) != 1:
+            wrong.append(f"by hand: {file}: {old}")
+    for mutation in chosen():
+        source = (ROOT / mutation.file).read_text(encoding="utf-8")
+        try:
+            same = ast.dump(ast.parse(mutation.apply(source))) == ast.dump(ast.parse(source))
+        except SyntaxError:
+            same = True
+        if same:
+            wrong.append(f"no change: {mutation.name}: {mutation.changed_line()}")
+    return wrong
+
+
 def chosen() -> list[Mutation]:
-    """Some places of each module, the same every time; more hold those that fewer do."""
-    cases = []
+    """Those by hand and some places of each module, the same ones every time.
+
+    More of a module hold those that fewer do.
+    """
+    cases = by_hand()
     for file, here in places().items():
         shuffled = random.Random(file).sample(here, len(here))
         drawn = [mutation for mutation in shuffled if not mutation.annotates][:PLACES]
         cases += sorted(drawn, key=lambda mutation: (mutation.line, mutation.start))
     return cases
+
+
+if __name__ == "__main__":
+    print("\n".join(outdated()) or "every mutation can be planted")

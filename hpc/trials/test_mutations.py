@@ -2,7 +2,8 @@
 
 Each case changes one place of a module in a copy of the sources and runs tests until one fails: the
 one that the record says noticed that place before, then the family's on one rank, then the others.
-Places and harmless changes are those of ``hpc/trials/mutations.py``.
+Places and harmless changes are those of ``hpc/trials/mutations.py``.  What the record does not have
+comes first, and ``THALWEG_MUTATIONS_SECONDS`` ends the campaign after so long: the next goes on.
 """
 
 import functools
@@ -11,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from hpc.trials.mutations import FAMILIES, HARMLESS, Mutation, chosen, places  # noqa: E402
+from hpc.trials.mutations import FAMILIES, HARMLESS, OTHERS, Mutation, chosen, outdated, places  # noqa: E402
+
+#: When the campaign began, and after how many seconds it tries nothing more.
+BEGAN, SECONDS = time.monotonic(), float(os.environ.get("THALWEG_MUTATIONS_SECONDS", "inf"))
 
 #: Selects the tests on one rank, and those on others.
 RANKS = ("not ranks2 and not ranks3 and not ranks4", "ranks2 or ranks3")
@@ -29,11 +34,23 @@ RECORD = ROOT / "hpc" / "results" / "trials.json"
 
 
 @functools.cache
+def recorded() -> list[dict[str, Any]]:
+    """The changes that the campaign has tried."""
+    campaigns = json.loads(RECORD.read_text(encoding="utf-8"))["campaigns"]
+    return list(campaigns.get("mutations", {}).get("mutations", ()))
+
+
+def new_ones_first() -> list[Mutation]:
+    """All changes, first those that the record does not have."""
+    known = {(case["file"], case["text"]) for case in recorded()}
+    return sorted(chosen(), key=lambda case: (case.file, case.changed_line()) in known)
+
+
+@functools.cache
 def noticed_before() -> dict[tuple[str, str], str]:
     """The test, by file and function, that noticed a changed line of a file the last time."""
-    campaigns = json.loads(RECORD.read_text(encoding="utf-8"))["campaigns"]
     found = {}
-    for case in campaigns.get("mutations", {}).get("mutations", ()):
+    for case in recorded():
         test = str(case.get("by")).removeprefix("FAILED ").partition("[")[0].partition(" ")[0]
         file, _, function = test.partition("::")
         if (ROOT / file).is_file() and f"def {function}(" in (ROOT / file).read_text("utf-8"):
@@ -73,17 +90,24 @@ def first_failure(tests: list[str], copy: Path, *options: str) -> str:
     return next((text for text in said if text.startswith(("FAILED", "ERROR"))), said[-1])
 
 
-@pytest.mark.parametrize("mutation", [pytest.param(case, id=case.name) for case in chosen()])
+def test_every_mutation_can_be_planted() -> None:
+    assert not outdated()
+
+
+@pytest.mark.parametrize("mutation", [pytest.param(m, id=m.name) for m in new_ones_first()])
 def test_a_mutation_is_noticed(mutation: Mutation, copy: Path, trial: Any) -> None:
+    if time.monotonic() - BEGAN > SECONDS:
+        pytest.skip("no time is left")
     line = mutation.changed_line()
     reason = HARMLESS.get((mutation.file, line))
     note = {"file": mutation.file, "line": mutation.line, "text": line}
     note |= {"outcome": "harmless", "reason": reason}
-    note["places"] = sum(not place.annotates for place in places()[mutation.file])
+    note["places"] = sum(not place.annotates for place in places().get(mutation.file, ()))
     if reason:
         trial.note("mutation", json.dumps(note))
         pytest.skip(reason)
-    family = FAMILIES[next(folder for folder in FAMILIES if mutation.file.startswith(folder))]
+    folders = FAMILIES | OTHERS
+    family = folders[next(folder for folder in folders if mutation.file.startswith(folder))]
     before = noticed_before().get((mutation.file, line))
     target = copy / mutation.file
     source = target.read_text(encoding="utf-8")
