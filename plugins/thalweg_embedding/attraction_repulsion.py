@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 import thalweg
 from thalweg.data import Dataset
@@ -11,6 +12,7 @@ from thalweg.errors import InputError
 from thalweg.parallel import Array
 from thalweg.plugins import Option
 from thalweg_embedding.affinities.affinities_from_data import Affinities
+from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.embedding_from_data import embedding
 from thalweg_embedding.families import T_SNE, stop_name, student_sne
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
@@ -18,7 +20,6 @@ from thalweg_embedding.preconditioners.spectral import SpectralDirection
 
 #: Weights of the repulsion at which a map is kept: the widest gaps are where maps change least.
 LAMBDAS = (1 / 30, 1 / 20, 1 / 12, 1 / 8, 1 / 5, 1 / 3, 1 / 2, 0.7, 0.85, 1.0)
-
 
 #: Side of a map, in units of the kernel's width, from which on it has unfolded.
 UNFOLDED = 1.0
@@ -59,9 +60,11 @@ def spectrum(
     Raises
     ------
     InputError
-        Weights that are not positive and ascending, or data or options that cannot be used.
+        Weights that are not positive and ascending, or too close; data or options not to be used.
     """
-    if not isinstance(data, Dataset):
+    if scipy.sparse.issparse(data):
+        data = SparseDataset.of(data)
+    elif not isinstance(data, Dataset):
         data = Dataset.from_array(np.asanyarray(data, dtype=float))
     values, freedoms = (
         Option(name, list, [], "", entries=float, above=0).check(
@@ -71,6 +74,10 @@ def spectrum(
     )
     if not values or values != sorted({*values}):
         raise InputError(f"lambdas must be positive and ascending, not {values}")
+    finer = [f"{of:g} degrees of freedom" + ": finer than t-SNE" * (of < 1.0) for of in freedoms]
+    names = [*map(stop_name, values), *finer]
+    if len({*names}) < len(names):
+        raise InputError(f"two stops have one name, rounded: {', '.join(names)}")
     options["exaggeration"] = 1.0
     objective, factor = embedding(T_SNE, data, **options), _Factor()
     stops: dict[str, thalweg.Result] = {}
@@ -82,14 +89,13 @@ def spectrum(
             # The part of the value that a map changes is about as small as the weight.
             decrease = DECREASE * min(1.0, value)
             result = thalweg.minimize(objective, start, None, factor, decrease=decrease)
-            stops[stop_name(value)] = result
+            stops[names[place]] = result
             maps.append(result.x)
         known = Affinities(objective.weights, places=objective.places)
         options |= {"weights": known, "lambda_": values[-1], "init": "random"}
-        for freedom in freedoms:
-            finer = embedding(student_sne(freedom), data, **options)
-            result = thalweg.minimize(finer, result.x, preconditioner=factor)
-            stops[f"{freedom:g} degrees of freedom: finer than t-SNE"] = result
+        for name, freedom in zip(names[len(values) :], freedoms, strict=True):
+            objective = embedding(student_sne(freedom), data, **options)
+            stops[name] = result = thalweg.minimize(objective, result.x, preconditioner=factor)
     finally:
         SpectralDirection.close(factor)
     return stops

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.datasets import load_digits
 
 import thalweg
@@ -59,6 +60,17 @@ def test_weights_that_are_no_path_are_refused():
     for wrong in ((), (0.5, 0.5), (1.0, 0.5), (0.0, 1.0), (1.0, np.inf), (np.nan,), 0.5, ["x"]):
         with pytest.raises(InputError, match="lambdas"):
             spectrum(POINTS, wrong)
+    for wrong in (((0.7, 0.7000001), ()), ((1.0,), (0.5, 0.50000001))):
+        with pytest.raises(InputError, match="two stops have one name"):
+            spectrum(POINTS, *wrong)
+
+
+def test_sparse_points_have_a_spectrum_too():
+    stops = spectrum(scipy.sparse.csr_matrix(POINTS), [1.0], [2.0])
+    assert [*stops] == ["λ = 1: t-SNE", "2 degrees of freedom"]
+    dense = spectrum(POINTS, [1.0])
+    for one in dense.values():
+        assert stops["λ = 1: t-SNE"].objective == pytest.approx(one.objective, abs=0.02)
 
 
 CONFIG = {
