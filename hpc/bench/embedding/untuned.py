@@ -25,9 +25,9 @@ from sklearn.neighbors import NearestNeighbors
 
 from thalweg.data import Dataset
 from thalweg.workbench.report import format_table
-from thalweg_embedding import map_quality
 from thalweg_embedding.affinities.affinities_from_data import affinities_of
 from thalweg_embedding.objectives import t_sne
+from thalweg_embedding.quality import trustworthiness
 
 #: Sets of --quick, and the share of their rows.
 QUICK, SHARE = ("docstrings", "copies", "outliers"), 0.2
@@ -217,7 +217,7 @@ def _judge(
 
     def judge(places: np.ndarray, divergence: bool) -> dict[str, float]:
         found = {"recall": float((distances(nearest(places, NEIGHBORS)) <= reach).mean())}
-        found["trustworthiness"] = map_quality(data, places)["trustworthiness"]
+        found["trustworthiness"] = trustworthiness(values, places, data.layout, NEIGHBORS, 0)
         if labels is not None:
             votes = np.zeros((len(rows), labels.max() + 1))
             voters = labels[nearest(places, VOTERS)]
