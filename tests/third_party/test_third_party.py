@@ -14,7 +14,7 @@ from sklearn.datasets import load_iris
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
-THALWEG = ["-m", "thalweg.workbench.command.main"]
+THALWEG = ["-m", "thalweg"]
 CONFIG = """
 [data]
 path = "iris.npy"

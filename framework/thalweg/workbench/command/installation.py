@@ -198,7 +198,7 @@ def _check(module: str, ranks: int) -> int:
         mpirun = find_mpirun()
         if mpirun is None:
             raise InputError("mpirun is not on PATH; 'thalweg doctor' says which one is needed")
-        code = [sys.executable, "-m", "thalweg.workbench.command.main", "plugin", "check", module]
+        code = [sys.executable, "-m", "thalweg", "plugin", "check", module]
         return subprocess.run([mpirun, "-n", str(ranks), *code]).returncode
 
     from thalweg.parallel import MPI

@@ -219,7 +219,3 @@ def _crash(comm: Any | None, error: BaseException) -> int:
         if comm is not None:
             comm.Abort(1)
     return 1
-
-
-if __name__ == "__main__":
-    script()

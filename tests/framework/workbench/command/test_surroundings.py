@@ -222,7 +222,7 @@ def test_an_installation_in_order_is_well(capsys, monkeypatch):
 
 def test_on_several_ranks_it_reports_once_and_counts_them(mpirun, monkeypatch, tmp_path):
     monkeypatch.setenv("THALWEG_CACHE", str(tmp_path))
-    done = mpirun(2, [sys.executable, "-m", "thalweg.workbench.command.main", "doctor"])
+    done = mpirun(2, [sys.executable, "-m", "thalweg", "doctor"])
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("no problems found") == 1
     assert "ranks 2, threads per rank 1" in done.stdout
