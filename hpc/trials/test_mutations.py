@@ -27,7 +27,7 @@ from hpc.trials.mutations import FAMILIES, HARMLESS, OTHERS, Mutation, chosen, o
 BEGAN, SECONDS = time.monotonic(), float(os.environ.get("THALWEG_MUTATIONS_SECONDS", "inf"))
 
 #: Selects the tests on one rank, and those on others.
-RANKS = ("not ranks2 and not ranks3 and not ranks4", "ranks2 or ranks3")
+RANKS = ("not ranks2 and not ranks3", "ranks2 or ranks3")
 
 #: What the campaign found the last time.
 RECORD = ROOT / "hpc" / "results" / "trials.json"
