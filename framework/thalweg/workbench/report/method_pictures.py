@@ -18,7 +18,7 @@ _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.2, 1.2, 1.2)))
 _WIDE = 12.0
 
 #: Small letters that stand upright.
-_UPRIGHT: Any = {"rotation": 90, "ha": "left", "va": "top", "color": "0.4", "fontsize": 8}
+_UPRIGHT: Any = {"rotation": 90, "ha": "center", "va": "bottom", "color": "0.4", "fontsize": 8}
 
 #: Width of a line of small letters, relative to a panel's.
 _LETTERS = 0.03
@@ -100,7 +100,7 @@ def _draw_panel(
 
 
 def _mark_stages(axes: Any, column: str, trace: Trace) -> None:
-    """A line where each stage begins, with the parameter's value where there is room."""
+    """A line where each stage begins; the parameter's value above the panel, if there is room."""
     begins = np.flatnonzero(np.diff(trace[Trace.STAGE], prepend=-1.0))
     low, high = axes.get_xlim()
     axes.set_xlim(low, high)
@@ -115,7 +115,7 @@ def _mark_stages(axes: Any, column: str, trace: Trace) -> None:
         written = place
         name = f"{trace.homotopy_parameter} = " if begin == begins[-1] else ""
         text = f"{name}{trace[str(trace.homotopy_parameter)][begin]:.4g}"
-        axes.text(place + 0.004, 0.985, text, transform=axes.transAxes, **_UPRIGHT)
+        axes.text(place, 1.01, text, transform=axes.transAxes, **_UPRIGHT)
 
 
 def _set_heights(axes: Any, curves: list[np.ndarray], begins: list[int]) -> None:

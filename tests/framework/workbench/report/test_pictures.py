@@ -100,6 +100,7 @@ def test_of_a_homotopy_the_wanted_objective_is_drawn_within_the_axes_and_stages_
         assert [line.get_xdata()[0] for line in axes.lines[2:]] == [0.0, 2.0, 3.0]
         words = [text.get_text() for text in axes.texts]
         assert words == ["0.1", "1", "weight = 1"]
+        assert all(text.get_position()[1] > 1.0 for text in axes.texts)  # clear of all curves
     draw_convergence(tmp_path / "two.png", {"one": staged, "other": trace([3.0, 2.0])})
     assert len(figures[1].axes[0].lines) == 4  # two curves and where they end
     ended = Trace.from_array(staged.columns, staged.to_array()[:2])  # in the first stage
