@@ -19,6 +19,9 @@ from thalweg_clustering.kernels import symmetric
 #: Product of the operator with this rank's rows, ``(n_local, m) -> (n_local, m)``; collective.
 Product = Callable[[np.ndarray], np.ndarray]
 
+#: Blocks that a basis holds before it is restarted.
+DEPTH = 6
+
 
 @dataclass(frozen=True)
 class Subspace:
@@ -53,14 +56,13 @@ def iterative_leading(
     start: np.ndarray,
     count: int,
     tolerance: float,
-    most_products: int = 200,
-    depth: int = 6,
+    most_products: int,
 ) -> Subspace:
     """By restarted block Rayleigh-Ritz from ``start``, rows of more than ``count`` columns.
 
     These leave room for guard vectors and the eigenvalue after the wanted ones.  Ends where
-    residuals relative to the largest eigenvalue meet the tolerance, or after ``most_products``;
-    the basis holds ``depth`` blocks before it is restarted.  Collective.
+    residuals relative to the largest eigenvalue meet the tolerance, or after ``most_products``.
+    Collective.
     """
     basis = orthonormal_columns(layout, start)
     if basis.shape[1] < count:
@@ -79,7 +81,7 @@ def iterative_leading(
         scale = max(abs(values[0]), np.finfo(float).tiny)
         if (norms[:count] <= tolerance * scale).all() or products >= most_products:
             break
-        if basis.shape[1] + block > depth * block:
+        if basis.shape[1] + block > DEPTH * block:
             # Restart from the Ritz vectors and the directions that led to them.
             memory = vectors if previous is None else np.hstack([vectors, previous])
             frame, values, _ = np.linalg.svd(_inner(layout, basis, memory), full_matrices=False)

@@ -17,6 +17,9 @@ from thalweg.parallel import MPI, agreed
 #: Most steps of a search along a direction; chosen by hand.
 MAX_TRIALS = 34
 
+#: Last steps whose mean rate tells how far a descent will come; chosen by hand.
+WINDOW = 40
+
 #: Value, gradient, and what the stopping condition tests.
 Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray, float]]
 
@@ -98,11 +101,11 @@ def descend(
     return Descent(point, measure, norm, used, met, stalled and not met, tuple(pairs))
 
 
-def _is_out_of_reach(history: list[float], enough: float, steps: int, window: int = 40) -> bool:
-    """Whether the values, at their geometric rate over the window, stay above ``enough``."""
-    if len(history) <= window or history[-1] <= enough:
+def _is_out_of_reach(history: list[float], enough: float, steps: int) -> bool:
+    """Whether the values, at their geometric rate over the last steps, stay above ``enough``."""
+    if len(history) <= WINDOW or history[-1] <= enough:
         return False
-    rate = math.log(history[-window - 1] / history[-1]) / window
+    rate = math.log(history[-WINDOW - 1] / history[-1]) / WINDOW
     return bool(rate * steps < math.log(history[-1] / max(enough, 1e-300)))
 
 

@@ -7,6 +7,9 @@ of the points, which need no more rank than the whole; the subsets grow greedily
 
 import numpy as np
 
+#: Points of a subset at most: its bounds take the square of their number; chosen by hand.
+LARGEST_SUBSET = 400
+
 
 def weyl_bound(squared_distances: np.ndarray, delta: float) -> int:
     """Rank bound by Weyl's inequality; ``squared_distances`` has shape (k, k)."""
@@ -48,11 +51,12 @@ def _alon(
     return np.asarray((ratio**2).min(axis=0))
 
 
-def rank_lower_bound(points: np.ndarray, delta: float, most: int = 400) -> int:
+def rank_lower_bound(points: np.ndarray, delta: float) -> int:
     """Certified lower bound on the rank of any embedding of isometry constant ``delta``.
 
-    Subsets of at most ``most`` are sought among ``points``, shape ``(m, dimension)``.  It is 0
-    where the zero map will do, whose constant is 1, and else at least 1 if two points differ.
+    Subsets of at most :data:`LARGEST_SUBSET` are sought among ``points``, shape ``(m, dimension)``.
+    It is 0 where the zero map will do, whose constant is 1, and else at least 1 if two points
+    differ.
     """
     points = np.unique(np.asarray(points, dtype=float), axis=0)
     if len(points) < 2 or delta >= 1.0:  # the zero map has delta = 1
@@ -63,7 +67,7 @@ def rank_lower_bound(points: np.ndarray, delta: float, most: int = 400) -> int:
     size = np.einsum("ij,ij->i", points, points)
     distances = np.maximum(size[:, None] + size - 2.0 * (points @ points.T), 0.0)
     np.fill_diagonal(distances, 0.0)
-    order, values = _grow(distances, delta, min(most, len(points)))
+    order, values = _grow(distances, delta, min(LARGEST_SUBSET, len(points)))
     best = float(values.max(initial=1.0))
     for k in sorted({2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, len(order)}):
         if k <= len(order):

@@ -21,6 +21,9 @@ T = TypeVar("T")
 #: between the ranks of one machine.
 _SMALL = 2**15
 
+#: Numbers of a large array that are summed at once: 32 MiB, of which a second copy is made.
+_STEP = 2**22
+
 
 def values_of_all_ranks(comm: MPI.Comm, values: float | np.ndarray) -> np.ndarray:
     """A number, or a small array, of every rank, in the order of ranks.  Collective.
@@ -146,17 +149,13 @@ def even_starts(rows: int, parts: int) -> np.ndarray:
     return share * numbers + np.minimum(numbers, rest)
 
 
-def sum_large(
-    comm: MPI.Comm, array: np.ndarray, step: int = 2**22, root: int | None = None
-) -> np.ndarray:
+def sum_large(comm: MPI.Comm, array: np.ndarray, root: int | None = None) -> np.ndarray:
     """Sum of a large array over the ranks, in place, the same bits on every rank.  Collective.
 
     Parameters
     ----------
     array
         C-contiguous, of the same shape and dtype on all ranks.
-    step
-        Numbers that are summed at once, of which a second copy is made.
     root
         Rank that needs the sum: on the others the array then holds no sum.  None: all do.
 
@@ -172,8 +171,8 @@ def sum_large(
     if not array.flags.c_contiguous:
         raise ValueError("the array must be C-contiguous")
     numbers = array.reshape(-1)
-    for first in range(0, array.size, step):
-        part = numbers[first : first + step]
+    for first in range(0, array.size, _STEP):
+        part = numbers[first : first + _STEP]
         if part.size * comm.size <= _SMALL:
             part[:] = _sum_in_order(values_of_all_ranks(comm, part))
             continue

@@ -16,6 +16,7 @@ from thalweg.parallel import (
     min_over_ranks,
     nth_over_ranks,
     raise_on_all_ranks,
+    reductions,
     sum_large,
     sum_over_ranks,
     values_of_all_ranks,
@@ -48,17 +49,20 @@ def test_the_value_of_any_place_is_found_without_gathering(comm):
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("size", [0, 1, 7, 20_000, 50_001])  # by one message, or in two steps
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
-def test_large_sums_have_the_bits_of_additions_in_the_order_of_ranks(comm, size, dtype):
+def test_large_sums_have_the_bits_of_additions_in_the_order_of_ranks(
+    comm, size, dtype, monkeypatch
+):
+    monkeypatch.setattr(reductions, "_STEP", 30_000)
     numbers = np.random.default_rng(comm.rank).standard_normal(size) * 1e6
     mine = numbers.astype(dtype).reshape(-1, 1)
     parts = comm.allgather(mine)
     for root in range(comm.size):
         alone = mine.copy()
-        sum_large(comm, alone, step=30_000, root=root)
+        sum_large(comm, alone, root=root)
         if comm.rank == root:
             assert alone.tobytes() == sum(parts[1:], parts[0]).tobytes()
     before = phases()["other"].bytes
-    total = sum_large(comm, mine, step=30_000)
+    total = sum_large(comm, mine)
     sent = phases()["other"].bytes - before
     expected = parts[0].copy()
     for part in parts[1:]:

@@ -42,7 +42,7 @@ def test_leading_subspace_by_products_equals_lapack(comm):
     exact = dense_leading(layout, np.ascontiguousarray(rows), 3)
     start = layout.with_columns(6).random_normal(0)
     found = iterative_leading(
-        layout, lambda block: rows @ layout.gather_rows(block), start, 3, 1e-9
+        layout, lambda block: rows @ layout.gather_rows(block), start, 3, 1e-9, 200
     )
     np.testing.assert_allclose(found.values[:3], [5.0, 4.0, 3.0], atol=1e-8)
     np.testing.assert_allclose(found.values, exact.values, atol=1e-3)
