@@ -17,7 +17,7 @@ import numpy as np
 from thalweg.numerics import backtrack
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
-from thalweg_clustering import rounds
+from thalweg_clustering import alternation
 from thalweg_clustering.stiefel import StiefelVariable
 
 #: Factor by which a refused step is shortened.
@@ -25,17 +25,17 @@ SHRINK = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class CurvilinearState(rounds.RoundState):
+class CurvilinearState(alternation.RoundState):
     """State of :class:`Curvilinear`."""
 
     #: Gradient at W in the surrounding space, shape ``(d, q)``.
-    slope: Array = field(default_factory=rounds.no_array)
+    slope: Array = field(default_factory=alternation.no_array)
     length: float = 0.0  # first length to try in the next step
     parity: int = 0  # which of the two Barzilai-Borwein lengths comes next
 
 
 @dataclass(frozen=True)
-class Curvilinear(rounds.RoundSolver[CurvilinearState]):
+class Curvilinear(alternation.RoundSolver[CurvilinearState]):
     """Curvilinear search by Cayley curves (the paper's SM)."""
 
     inner_iterations: int = 1000
@@ -43,7 +43,7 @@ class Curvilinear(rounds.RoundSolver[CurvilinearState]):
         float, Help("norm of the Riemannian gradient, relative, at which a round ends", minimum=0)
     ] = 1e-6
 
-    state_type: ClassVar[type[rounds.RoundState]] = CurvilinearState
+    state_type: ClassVar[type[alternation.RoundState]] = CurvilinearState
 
     def begin(self, state: CurvilinearState) -> CurvilinearState:
         """Value and gradient at W, and a first length that turns W by about a tenth."""
@@ -51,7 +51,8 @@ class Curvilinear(rounds.RoundSolver[CurvilinearState]):
         speed = agreed(state.objective.comm, _along(state.x, slope))
         return replace(
             state, value=value, slope=slope, evaluations=state.evaluations + 1,
-            gradient_norm=rounds.residual_norm(state.x, slope), length=0.1 / max(speed, 1e-300),
+            gradient_norm=alternation.residual_norm(state.x, slope),
+            length=0.1 / max(speed, 1e-300),
         )  # fmt: skip
 
     def improve(self, state: CurvilinearState) -> CurvilinearState:
@@ -65,16 +66,16 @@ class Curvilinear(rounds.RoundSolver[CurvilinearState]):
         search = backtrack(
             lambda length: manifold.orthonormal(cayley_point(w, slope, length)),
             objective.value_and_gradient, state.value, -(speed**2), state.length,
-            rounds.MAX_TRIALS, ratios=(SHRINK, SHRINK),
+            alternation.MAX_TRIALS, ratios=(SHRINK, SHRINK),
         )  # fmt: skip
         evaluations = state.evaluations + search.trials
         if not search.accepted:
             return replace(state, inner_done=True, evaluations=evaluations)
         candidate, length, (value, gradient) = search.x, search.step, search.outcome
         following = self.next_length(state, length, candidate, gradient)
-        return rounds.moved_to(
+        return alternation.moved_to(
             state, candidate, value=value, slope=gradient, evaluations=evaluations,
-            gradient_norm=rounds.residual_norm(candidate, gradient), step_length=length,
+            gradient_norm=alternation.residual_norm(candidate, gradient), step_length=length,
             length=agreed(objective.comm, following), parity=1 - state.parity,
         )  # fmt: skip
 

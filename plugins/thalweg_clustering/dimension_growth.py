@@ -12,20 +12,20 @@ import numpy as np
 
 from thalweg.numerics import backtrack
 from thalweg.parallel import Array, agreed
-from thalweg_clustering import rounds
+from thalweg_clustering import alternation
 
 #: Factor by which a refused step is shortened, and most steps on one column.
 SHRINK, COLUMN_STEPS = 0.5, 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrowthState(rounds.RoundState):
+class GrowthState(alternation.RoundState):
     """State of :class:`DimensionGrowth`."""
 
     #: W that the columns start from, shape ``(d, q)``.
-    guess: Array = field(default_factory=rounds.no_array)
+    guess: Array = field(default_factory=alternation.no_array)
     #: Gradient with respect to W at the columns so far, shape ``(d, q)``.
-    slope: Array = field(default_factory=rounds.no_array)
+    slope: Array = field(default_factory=alternation.no_array)
     column: int = 0  # the column that is being found
     length: float = 0.0  # first length to try in the next step
     #: Objective of ``guess`` with all its columns, which a round must not exceed.
@@ -34,7 +34,7 @@ class GrowthState(rounds.RoundState):
 
 
 @dataclass(frozen=True)
-class DimensionGrowth(rounds.RoundSolver[GrowthState]):
+class DimensionGrowth(alternation.RoundSolver[GrowthState]):
     """Dimension growth (the paper's DG).
 
     Notes
@@ -45,9 +45,9 @@ class DimensionGrowth(rounds.RoundSolver[GrowthState]):
 
     inner_iterations: int = 1_000_000
 
-    trace_columns: ClassVar[tuple[str, ...]] = (*rounds.RoundSolver.trace_columns, "column")
+    trace_columns: ClassVar[tuple[str, ...]] = (*alternation.RoundSolver.trace_columns, "column")
 
-    state_type: ClassVar[type[rounds.RoundState]] = GrowthState
+    state_type: ClassVar[type[alternation.RoundState]] = GrowthState
 
     def begin(self, state: GrowthState) -> GrowthState:
         """Start again with the first column of the present W."""
@@ -84,7 +84,7 @@ class DimensionGrowth(rounds.RoundSolver[GrowthState]):
         w[:, c] = column / np.linalg.norm(column)
         value, slope = state.objective.value_and_gradient(w)
         evaluations = state.evaluations + 1
-        state = rounds.moved_to(
+        state = alternation.moved_to(
             state, w, column=c, steps=0, value=value, slope=slope, evaluations=evaluations
         )
         return replace(state, length=0.1 / max(self._tangent(state)[1], 1e-300))
@@ -114,13 +114,13 @@ class DimensionGrowth(rounds.RoundSolver[GrowthState]):
 
         search = backtrack(
             along, state.objective.value_and_gradient, state.value, -(norm**2), state.length,
-            rounds.MAX_TRIALS, ratios=(SHRINK, SHRINK),
+            alternation.MAX_TRIALS, ratios=(SHRINK, SHRINK),
         )  # fmt: skip
         evaluations = state.evaluations + search.trials
         if not search.accepted:
             return replace(state, evaluations=evaluations)
         value, slope = search.outcome
-        return rounds.moved_to(
+        return alternation.moved_to(
             state, search.x, value=value, slope=slope, evaluations=evaluations,
             step_length=search.step, length=2.0 * search.step,
         )  # fmt: skip

@@ -16,7 +16,7 @@ import numpy as np
 from thalweg.interfaces import Capability
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
-from thalweg_clustering import rounds
+from thalweg_clustering import alternation
 from thalweg_clustering.quasi_newton import QuasiNewtonState, quasi_newton_step
 from thalweg_clustering.stiefel import EigenvectorFixedPoint, smallest_eigenvectors
 
@@ -32,7 +32,7 @@ class ISMState(QuasiNewtonState):
     """State of :class:`ISM`."""
 
     #: Phi at W, those of the last steps, and their commutators with WW'.
-    phi: np.ndarray = field(default_factory=rounds.no_array)
+    phi: np.ndarray = field(default_factory=alternation.no_array)
     past: tuple[np.ndarray, ...] = ()
     errors: tuple[np.ndarray, ...] = ()
     shift: float = 0.0  # by which steps are shortened
@@ -42,7 +42,7 @@ class ISMState(QuasiNewtonState):
 
 
 @dataclass(frozen=True)
-class ISM(rounds.RoundSolver[ISMState]):
+class ISM(alternation.RoundSolver[ISMState]):
     """Iterative Spectral Method.
 
     With ``safeguard="none"`` it is Algorithm 2 to the letter: W is replaced by the
@@ -66,19 +66,20 @@ class ISM(rounds.RoundSolver[ISMState]):
 
     requires: ClassVar[tuple[type[Capability], ...]] = (EigenvectorFixedPoint,)
     trace_columns: ClassVar[tuple[str, ...]] = (
-        *rounds.RoundSolver.trace_columns,
+        *alternation.RoundSolver.trace_columns,
         "shift",
         "refusals",
     )
 
-    state_type: ClassVar[type[rounds.RoundState]] = ISMState
+    state_type: ClassVar[type[alternation.RoundState]] = ISMState
 
     def begin(self, state: ISMState) -> ISMState:
         assert isinstance(state.objective, EigenvectorFixedPoint)
         value, phi = state.objective.value_and_fixed_point_matrix(state.x)
         return replace(
             state, value=value, phi=phi, evaluations=state.evaluations + 1, past=(), errors=(),
-            gradient_norm=rounds.residual_norm(state.x, phi @ state.x), slope=None, slow=0, small=0,
+            gradient_norm=alternation.residual_norm(state.x, phi @ state.x), slope=None, slow=0,
+            small=0,
         )  # fmt: skip
 
     def improve(self, state: ISMState) -> ISMState:
@@ -124,15 +125,15 @@ class ISM(rounds.RoundSolver[ISMState]):
             return replace(state, inner_done=True)
         inner_done = False
         if self.safeguard == "none":
-            change = agreed(objective.comm, rounds.subspace_distance(candidate, w))
-            inner_done = change <= rounds.OUTER_TOLERANCE
+            change = agreed(objective.comm, alternation.subspace_distance(candidate, w))
+            inner_done = change <= alternation.OUTER_TOLERANCE
         slow = state.refusals > 0 or before - value < 0.1 * abs(before)
-        moved = rounds.moved_to(
+        moved = alternation.moved_to(
             state, candidate, value=value, phi=phi,
             step_length=float(np.linalg.norm(candidate - w @ (w.T @ candidate))),
             inner_done=inner_done, slow=state.slow + 1 if slow else 0,
         )  # fmt: skip
-        moved = replace(moved, gradient_norm=rounds.residual_norm(moved.x, phi @ moved.x))
+        moved = replace(moved, gradient_norm=alternation.residual_norm(moved.x, phi @ moved.x))
         if moved.refusals:
             return moved
         shift = 0.25 * moved.shift

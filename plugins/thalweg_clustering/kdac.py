@@ -2,7 +2,7 @@
 
 Wu et al. (AISTATS 2018, NeurIPS 2019) maximize tr(Gamma K(XW)) over W'W = I.  The tasks differ in
 Gamma alone, which is of low rank here (MATHEMATICS.md).  U and D are renewed in closed form (eq.
-3), which solvers do through the capability :class:`~thalweg_clustering.rounds.Alternation`.
+3), which solvers do through the capability :class:`~thalweg_clustering.alternation.Alternation`.
 Everything with as many rows as the data stays on the ranks that hold these rows.
 """
 
@@ -25,6 +25,7 @@ from thalweg.parallel import (
     sum_over_ranks,
 )
 from thalweg_clustering.agreement import normalized_mutual_information
+from thalweg_clustering.alternation import Alternation, residual_norm
 from thalweg_clustering.embedding_step import leading_embedding
 from thalweg_clustering.exact_sums import SAMPLE_ROWS, StreamedKernel
 from thalweg_clustering.feature_sums import NystromKernel
@@ -34,7 +35,6 @@ from thalweg_clustering.least_curvature import least_curvature
 from thalweg_clustering.pair_sum import LinkSum, PairSum
 from thalweg_clustering.prepared_data import Preparation, centered_indicators, distributed_sample
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
-from thalweg_clustering.rounds import Alternation, residual_norm
 from thalweg_clustering.stiefel import best_gap, smallest_eigenvectors
 
 #: Similarity to all others together below which a row is like no other, and how little

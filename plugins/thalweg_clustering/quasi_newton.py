@@ -13,7 +13,7 @@ import numpy as np
 
 from thalweg.numerics import backtrack, two_loop
 from thalweg.parallel import Array, agreed
-from thalweg_clustering.rounds import RoundState, moved_to, residual_norm
+from thalweg_clustering.alternation import RoundState, moved_to, residual_norm
 from thalweg_clustering.stiefel import StiefelVariable
 
 #: Pairs of steps and changes of the gradient that are kept; chosen by hand.

@@ -20,7 +20,7 @@ from thalweg_embedding.affinities.distances import (
     nearest_among,
     squared_distances_of,
 )
-from thalweg_embedding.affinities.entropic import entropic_rows
+from thalweg_embedding.affinities.row_affinities import entropic_rows
 from thalweg_embedding.options import AffinityOptions
 from thalweg_embedding.pairs import neighbor_loops
 from thalweg_embedding.pairs.fixed_field import FixedField

@@ -17,7 +17,7 @@ from thalweg.testing.capabilities import (
     check_homotopy,
     check_manifold,
 )
-from thalweg.testing.derivatives import (
+from thalweg.testing.derivative_checks import (
     check_gauss_newton_product,
     check_gradient,
     check_hessian_diagonal,

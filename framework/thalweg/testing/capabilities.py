@@ -11,7 +11,7 @@ from thalweg.engines.hessian import GaussNewtonProduct, HessianDiagonal, Hessian
 from thalweg.engines.laplacian import AttractiveLaplacian
 from thalweg.interfaces import Homotopy, ManifoldVariable, Objective
 from thalweg.parallel import Array
-from thalweg.testing.derivatives import (
+from thalweg.testing.derivative_checks import (
     check_gauss_newton_product,
     check_hessian_diagonal,
     check_hessian_product,

@@ -33,7 +33,7 @@ from thalweg.plugins import (
 from thalweg.plugins.manager import GROUP
 from thalweg.plugins.specs import KINDS
 from thalweg.testing.capabilities import check_capabilities
-from thalweg.testing.derivatives import check_gradient
+from thalweg.testing.derivative_checks import check_gradient
 from thalweg.testing.parts import check_preconditioner, check_ranks, check_same_start, check_solver
 from thalweg.testing.reference import SpringProblem
 from thalweg.workbench.readers import load_data

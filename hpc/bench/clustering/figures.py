@@ -12,7 +12,7 @@ from hpc.bench.pictures import save_picture
 import thalweg
 from thalweg import Dataset
 from thalweg_clustering import ISM, build_kdac
-from thalweg_clustering.rounds import subspace_distance
+from thalweg_clustering.alternation import subspace_distance
 
 from .sets import Problem
 from .table import AS_PUBLISHED, METHODS

@@ -21,8 +21,8 @@ from thalweg_embedding.affinities.distances import (
     measured_rows,
     nearest_by,
 )
-from thalweg_embedding.affinities.entropic import entropic_rows, fuzzy_rows
 from thalweg_embedding.affinities.labeled import follow_labels
+from thalweg_embedding.affinities.row_affinities import entropic_rows, fuzzy_rows
 from thalweg_embedding.affinities.symmetric import Weights, both_ways, check_weights, column_numbers
 from thalweg_embedding.defaults import DENSE_LIMIT, NEIGHBORS_PER_PERPLEXITY, PERPLEXITY
 from thalweg_embedding.options import AffinityOptions

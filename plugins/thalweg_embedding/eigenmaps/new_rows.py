@@ -8,7 +8,7 @@ import numpy as np
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, max_over_ranks, raise_on_all_ranks, rows_at
 from thalweg_embedding.affinities.distances import nearest_among
-from thalweg_embedding.affinities.entropic import entropic_rows
+from thalweg_embedding.affinities.row_affinities import entropic_rows
 from thalweg_embedding.eigenmaps.neighbor_graph import BLOCK, barycentric_weights
 from thalweg_embedding.new_points import dataset_of, interpolation
 

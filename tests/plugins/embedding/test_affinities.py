@@ -14,7 +14,7 @@ from thalweg_embedding.affinities.affinities_from_data import (
     given_affinities,
     tied_together,
 )
-from thalweg_embedding.affinities.entropic import entropic_rows
+from thalweg_embedding.affinities.row_affinities import entropic_rows
 from thalweg_embedding.affinities.symmetric import check_weights, transposed
 from thalweg_embedding.objectives import t_sne
 

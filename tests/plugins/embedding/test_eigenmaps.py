@@ -21,7 +21,7 @@ from thalweg.parallel import Layout
 from thalweg.result import Status
 from thalweg.testing import check_gradient
 from thalweg_embedding import LaplacianEigenmaps, LocallyLinearEmbedding
-from thalweg_embedding.affinities.entropic import entropic_rows
+from thalweg_embedding.affinities.row_affinities import entropic_rows
 from thalweg_embedding.eigenmaps import neighbor_graph
 from thalweg_embedding.eigenmaps.eigen_solver import Eigen
 from thalweg_embedding.eigenmaps.eigenmaps_from_data import (

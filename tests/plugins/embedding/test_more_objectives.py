@@ -16,7 +16,7 @@ from thalweg.parallel import Layout
 from thalweg_embedding import objectives, umap
 from thalweg_embedding.affinities.affinities_from_data import affinities_of
 from thalweg_embedding.affinities.distances import SparseDataset
-from thalweg_embedding.affinities.entropic import fuzzy_rows
+from thalweg_embedding.affinities.row_affinities import fuzzy_rows
 from thalweg_embedding.pairs.density import DensityCorrelation
 
 DIGITS = load_digits()

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 from thalweg.data import Dataset
 from thalweg_embedding import TSNE, UMAP, ElasticEmbedding, LargeVis, NegTSNE, PaCMAP, SymmetricSNE
-from thalweg_embedding.affinities.entropic import entropic_rows, fuzzy_rows
+from thalweg_embedding.affinities.row_affinities import entropic_rows, fuzzy_rows
 from thalweg_embedding.objectives import elastic_embedding
 
 POINTS = load_digits().data

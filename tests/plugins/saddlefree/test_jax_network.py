@@ -11,7 +11,7 @@ import thalweg
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_gradient, check_hessian_product
-from thalweg.testing.derivatives import check_gauss_newton_product
+from thalweg.testing.derivative_checks import check_gauss_newton_product
 from thalweg_saddlefree.jax_network import JaxNetwork, convolution, dense
 from thalweg_saddlefree.jax_objective import JaxObjective, build_jax
 from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner

@@ -9,7 +9,7 @@ from thalweg.engines.hessian import GaussNewtonProduct
 from thalweg.errors import InputError
 from thalweg.parallel import MPI
 from thalweg.testing import check_gradient, check_hessian_product, check_ranks
-from thalweg.testing.derivatives import check_gauss_newton_product
+from thalweg.testing.derivative_checks import check_gauss_newton_product
 from thalweg_saddlefree import functions
 from thalweg_saddlefree.capabilities import draw_curvature_rows
 from thalweg_saddlefree.networks import network

@@ -28,7 +28,7 @@ import scipy.sparse
 
 from thalweg.engines.secants import secant_kernels as kernels
 from thalweg.engines.secants.frame import LARGE_DIMENSION, PrincipalFrame, row_blocks
-from thalweg.engines.secants.listed_pairs import ListedPairs
+from thalweg.engines.secants.pair_list import PairList
 from thalweg.engines.secants.points import (
     SparseRows,
     checked_components,
@@ -127,15 +127,15 @@ class SecantSet(Identified):
         #: Which pairs are secants.
         self.kind = "all" if labels is None else "within-class"
         #: Pairs in place of all, or None.
-        self.listed: ListedPairs | None = None
+        self.listed: PairList | None = None
         if weights is not None and pairs is None:
             raise InputError("weights are those of listed pairs; give the pairs too")
         if pairs is not None:
             self.kind = "pairs" if weights is None else "weighted pairs"
-            self.listed = ListedPairs.given(self.layout, pairs, weights)
+            self.listed = PairList.given(self.layout, pairs, weights)
         elif neighbors is not None:
             self.kind = "neighbors"
-            self.listed = ListedPairs.between(self.layout, neighbors)
+            self.listed = PairList.between(self.layout, neighbors)
         self._prepare()
 
     def _prepare(self) -> None:
@@ -324,7 +324,7 @@ class SecantSet(Identified):
 
     def _scan_listed(
         self,
-        listed: ListedPairs,
+        listed: PairList,
         components: np.ndarray,
         options: ScanOptions,
         progress: Callable[[int], None] | None,

@@ -1,4 +1,4 @@
-"""Secants that are listed: pairs of points in place of all pairs."""
+"""A list of pairs of points, whose secants stand in place of those of all pairs."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -10,7 +10,7 @@ from thalweg.parallel import Layout, raise_on_all_ranks, refuse_differing
 
 
 @dataclass(frozen=True)
-class ListedPairs:
+class PairList:
     """Distinct pairs i < j of the global numbers of ``n_points`` points.
 
     ``keys`` are ``i * n + j`` of all pairs, sorted, on every rank, with their ``weights`` if they

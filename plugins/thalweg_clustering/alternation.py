@@ -1,4 +1,4 @@
-"""Rounds of an alternation, and the base of the solvers on the Stiefel manifold, which go by them.
+"""Alternation of W with blocks of unknowns, and the base of the solvers, which go by its rounds.
 
 A round improves W for fixed blocks (KDAC: U and D) until the inner test is met;
 then the blocks are renewed, and the outer test compares W and the blocks with

@@ -1,4 +1,4 @@
-"""Entropic affinities: each row a Gaussian whose width gives a wanted perplexity; and fuzzy ones.
+"""Affinities of each row to its neighbors: entropic, of a given perplexity, and fuzzy ones.
 
 Hinton and Roweis (2002); root finding as in Vladymyrov and Carreira-Perpinan (2013),
 "Entropic affinities: properties and efficient numerical computation": Newton steps in
