@@ -2,5 +2,4 @@
 
 from thalweg.workbench.command.main import script
 
-if __name__ == "__main__":
-    script()
+script()

@@ -71,11 +71,6 @@ class RoundState(SolverState):
 S = TypeVar("S", bound=RoundState)
 
 
-def no_array() -> np.ndarray:
-    """Placeholder of an array in a state before ``begin`` has made it."""
-    return np.empty(0)
-
-
 #: Steps of a search along a curve after which none is taken to lower the objective; chosen by hand.
 MAX_TRIALS = 40
 

@@ -29,7 +29,7 @@ class CurvilinearState(alternation.RoundState):
     """State of :class:`Curvilinear`."""
 
     #: Gradient at W in the surrounding space, shape ``(d, q)``.
-    slope: Array = field(default_factory=alternation.no_array)
+    slope: Array = field(default_factory=lambda: np.empty(0))
     length: float = 0.0  # first length to try in the next step
     parity: int = 0  # which of the two Barzilai-Borwein lengths comes next
 

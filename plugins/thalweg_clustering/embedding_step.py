@@ -3,7 +3,7 @@
 import numpy as np
 
 from thalweg.errors import NumericalError
-from thalweg.parallel import sum_large
+from thalweg.numerics import inner_products
 from thalweg_clustering.exact_sums import StreamedKernel
 from thalweg_clustering.feature_sums import NystromKernel
 from thalweg_clustering.leading_subspace import Subspace, dense_leading, iterative_leading
@@ -53,8 +53,7 @@ def leading_embedding(
         return kernel.embedding(w, degrees, count, removed)
 
     def project(block: np.ndarray) -> np.ndarray:
-        inner = sum_large(layout.comm, np.ascontiguousarray(removed.T @ block))
-        return np.asarray(block - removed @ inner)
+        return np.asarray(block - removed @ inner_products(layout, removed, block))
 
     small = n <= 4 * (count + GUARDS)  # no room for a basis of several blocks
     if small or kind == "lapack" or (kind == "auto" and guess is None and n <= DENSE_ROWS):

@@ -32,7 +32,7 @@ class ISMState(QuasiNewtonState):
     """State of :class:`ISM`."""
 
     #: Phi at W, those of the last steps, and their commutators with WW'.
-    phi: np.ndarray = field(default_factory=alternation.no_array)
+    phi: np.ndarray = field(default_factory=lambda: np.empty(0))
     past: tuple[np.ndarray, ...] = ()
     errors: tuple[np.ndarray, ...] = ()
     shift: float = 0.0  # by which steps are shortened

@@ -13,7 +13,8 @@ import numpy as np
 import scipy.linalg
 
 from thalweg.errors import NumericalError
-from thalweg.parallel import Layout, agreed, on_root, sum_large
+from thalweg.numerics import inner_products
+from thalweg.parallel import Layout, agreed, on_root
 from thalweg_clustering.kernels import symmetric
 
 #: Product of the operator with this rank's rows, ``(n_local, m) -> (n_local, m)``; collective.
@@ -71,20 +72,21 @@ def iterative_leading(
     images, products = product(basis), 1  # counted in blocks
     previous: np.ndarray | None = None
     while True:
-        matrix = symmetric(_inner(layout, basis, images))
+        matrix = symmetric(inner_products(layout, basis, images))
         values, rotation = agreed(layout.comm, tuple(np.linalg.eigh(matrix)))
         order = np.argsort(-values, kind="stable")[:block]
         values, rotation = values[order], rotation[:, order]
         vectors, moved = basis @ rotation, images @ rotation
         residual = moved - vectors * values
-        norms = np.sqrt(np.maximum(np.diag(_inner(layout, residual, residual)), 0.0))
+        norms = np.sqrt(np.maximum(np.diag(inner_products(layout, residual, residual)), 0.0))
         scale = max(abs(values[0]), np.finfo(float).tiny)
         if (norms[:count] <= tolerance * scale).all() or products >= most_products:
             break
         if basis.shape[1] + block > DEPTH * block:
             # Restart from the Ritz vectors and the directions that led to them.
             memory = vectors if previous is None else np.hstack([vectors, previous])
-            frame, values, _ = np.linalg.svd(_inner(layout, basis, memory), full_matrices=False)
+            overlaps = inner_products(layout, basis, memory)
+            frame, values, _ = np.linalg.svd(overlaps, full_matrices=False)
             frame = agreed(layout.comm, frame[:, values > 1e-10 * values[0]])
             basis, images = basis @ frame, images @ frame
         previous = vectors
@@ -99,18 +101,14 @@ def iterative_leading(
     return Subspace(np.ascontiguousarray(vectors[:, :count]), known)
 
 
-def _inner(layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return sum_large(layout.comm, np.ascontiguousarray(a.T @ b))
-
-
 def orthonormal_columns(
     layout: Layout, block: np.ndarray, against: np.ndarray | None = None
 ) -> np.ndarray:
     """An orthonormal basis of distributed columns' span, orthogonal to another.  Collective."""
     for _ in range(2):
         if against is not None:
-            block = block - against @ _inner(layout, against, block)
-        gram = symmetric(_inner(layout, block, block))
+            block = block - against @ inner_products(layout, against, block)
+        gram = symmetric(inner_products(layout, block, block))
         if gram.shape[0] == 0:
             return block
         scale = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))

@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from thalweg.numerics.descent import backtrack, conjugate_gradients, parabola_ratio, two_loop
     from thalweg.numerics.distances import squared_distance, squared_distances
     from thalweg.numerics.k_means import lloyd
-    from thalweg.numerics.principal import principal_components
+    from thalweg.numerics.principal import inner_products, principal_components
 
 __all__ = [
-    "backtrack", "conjugate_gradients", "lloyd", "parabola_ratio", "principal_components",
-    "squared_distance", "squared_distances", "two_loop",
+    "backtrack", "conjugate_gradients", "inner_products", "lloyd", "parabola_ratio",
+    "principal_components", "squared_distance", "squared_distances", "two_loop",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -80,7 +80,7 @@ def principal_components(
         return np.asarray(values @ directions.T - mean @ directions.T)
     centered = values - mean.astype(values.dtype)
     if values.shape[1] <= EXACT_SIZE:
-        scatter = _product(layout, centered, centered)
+        scatter = inner_products(layout, centered, centered)
         directions = _on_every_rank(layout, scatter, components).T
     elif layout.rows <= EXACT_SIZE:
         directions = _from_inner_products(centered, layout, components)
@@ -90,9 +90,10 @@ def principal_components(
     return np.ascontiguousarray(centered @ directions.T.astype(values.dtype))
 
 
-def _product(
+def inner_products(
     layout: Layout, left: np.ndarray | scipy.sparse.csr_matrix, right: np.ndarray
 ) -> np.ndarray:
+    """Of all columns of distributed arrays, the same bits on every rank.  Collective."""
     return sum_large(layout.comm, np.ascontiguousarray(left.T @ right, dtype=float))
 
 
@@ -109,7 +110,7 @@ def _from_inner_products(centered: np.ndarray, layout: Layout, components: int) 
     for block in Ring(layout).blocks(centered):
         mine[:, block.start : block.stop] = centered @ block.arrays[0].T
     leading = _on_every_rank(layout, layout.gather_on_root(mine).astype(float), components)
-    directions = _product(layout, layout.local(leading).astype(centered.dtype), centered)
+    directions = inner_products(layout, layout.local(leading).astype(centered.dtype), centered)
     # Centered rows span one dimension less than there are rows: X' u is rounding there, and may
     # point along any other direction.
     return np.ascontiguousarray(comm.bcast(np.linalg.qr(directions.T)[0].T))
@@ -126,7 +127,7 @@ def _from_subspace(
     for number in range(_ITERATIONS):
         images = rows @ basis.astype(rows.dtype) - (mean @ basis).astype(rows.dtype)
         # Sums of images are zero, so that the mean drops out of this product.
-        product = _product(layout, rows, images)
+        product = inner_products(layout, rows, images)
         # Rayleigh-Ritz within the subspace: ordered directions, and variances to watch.
         variances, rotation = comm.bcast(leading_eigenvectors(basis.T @ product), root=0)
         change = np.abs(variances - before)[:components]

@@ -55,7 +55,7 @@ def at_zero(function: Any, parameter: float, single: bool) -> float:
 
 
 def pair(d, parameter=0.0):  # pragma: no cover
-    """Stand-in for the compiled function."""
+    """Stand-in, in loops that :func:`specialize` takes, for the compiled function."""
     return d, 1.0, 0.0
 
 
