@@ -84,9 +84,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     worlds: dict[int, World] = {}
     here: list[pytest.Item] = []
-    # Of the tests on one rank, about half run in a process beside this one.
+    # Of the tests on one rank, about half of the work is done in a process beside this one.
     tests = Path(__file__).parents[1]
-    beside = {tests / folder for folder in ("plugins", "framework/driver", "framework/engines")}
+    rooms = ("driver", "engines", "parallel", "testing")
+    beside = {tests / "plugins", *(tests / "framework" / room for room in rooms)}
     many = len({item.path for item in items}) > 20
     stand_ins: list[RankedTest] = []
     for item in items:
