@@ -54,9 +54,8 @@ def _alon(
 def rank_lower_bound(points: np.ndarray, delta: float) -> int:
     """Certified lower bound on the rank of any embedding of isometry constant ``delta``.
 
-    Subsets of at most :data:`LARGEST_SUBSET` are sought among ``points``, shape ``(m, dimension)``.
-    It is 0 where the zero map will do, whose constant is 1, and else at least 1 if two points
-    differ.
+    Subsets up to :data:`LARGEST_SUBSET` of ``points``, shape ``(m, dimension)``, are sought.  It is
+    0 where the zero map will do, whose constant is 1, and else at least 1 if two points differ.
     """
     points = np.unique(np.asarray(points, dtype=float), axis=0)
     if len(points) < 2 or delta >= 1.0:  # the zero map has delta = 1

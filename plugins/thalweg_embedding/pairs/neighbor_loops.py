@@ -1,15 +1,24 @@
-"""The loops over the edges of a sparse graph, row by row.
-
-``pair`` is replaced by a pair function (see ``specialize``).
-"""
+"""The loops over the edges of a sparse graph, row by row, made for a pair function each."""
 
 import numpy as np
-from numba import prange
+from numba import njit, prange
 
 from thalweg.parallel import kernel
+from thalweg_embedding.pairs.functions import FASTMATH
 from thalweg_embedding.pairs.specialize import pair
 
 TILE = 128
+
+
+# By that of numerics, or written out below, second_order took 1.1 to 1.6 times as long.
+@njit(fastmath=set(FASTMATH))
+def squared_distance(rows, n, points, m):
+    """Squared distance of own row n to point m."""
+    distance = 0.0
+    for i in range(rows.shape[1]):
+        u = rows[n, i] - points[m, i]
+        distance += u * u
+    return distance
 
 
 def first_order(rows, points, starts, neighbors, weights, shift, totals, slopes):
@@ -112,12 +121,7 @@ def second_order(rows, moves, points, all_moves, starts, neighbors, weights, shi
             out[n, i] = 0.0
         for e in range(starts[n], starts[n + 1]):
             m = neighbors[e]
-            # By indices: with the function of numerics, of two rows, this took up to 1.6 times as long.
-            distance = 0.0
-            for i in range(rows.shape[1]):
-                u = rows[n, i] - points[m, i]
-                distance += u * u
-            _, slope, curvature = pair(distance - shift)
+            _, slope, curvature = pair(squared_distance(rows, n, points, m) - shift)
             if kind >= 2:
                 slope, curvature = 0.0, max(curvature, 0.0)
             along = 0.0
