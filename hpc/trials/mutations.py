@@ -106,8 +106,8 @@ HARMLESS: dict[tuple[str, str], str] = {
 BY_HAND = (
     (
         "plugins/thalweg_clustering/kernel_sums.py",
-        "parts[thread, first:last, columns] += block.sum(axis=0)",
-        "parts[0, first:last, columns] += block.sum(axis=0)",
+        "target += parts.sum(axis=0)",
+        "target += parts[0]",
     ),
     (
         "plugins/thalweg_clustering/kernel_sums.py",

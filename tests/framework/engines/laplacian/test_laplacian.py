@@ -138,7 +138,7 @@ def test_an_iteration_sends_the_rows_at_the_borders_and_no_others(comm):
     rows = 6000
     graph = scipy.sparse.diags([1.0, 2.0, 2.0, 1.0], [-2, -1, 1, 2], (rows, rows)).tocsr()
     layout = Layout(comm, rows, 2)
-    degrees = np.full(layout.local_rows, 7.0)
+    degrees = layout.local(np.geomspace(7.0, 7e4, rows))
     here = graph[layout.start : layout.stop]
     solver = LaplacianSolver(layout, here, degrees=degrees, method="jacobi", rtol=1e-10)
     rhs = layout.random_normal(0)
@@ -149,7 +149,7 @@ def test_an_iteration_sends_the_rows_at_the_borders_and_no_others(comm):
     border = 2 * neighbors * 2 * 8  # two rows of two doubles to each neighbor
     sums = (2 + 4) * 8
     iterations = solver.method.iterations
-    assert iterations > 10
+    assert 10 < iterations < 60  # as many as degrees of one size take
     assert sent == iterations * (border + sums) + 4 * 8
     assert sent < iterations * layout.local_rows  # a gathered map would be 16 times that
     solver.close()

@@ -273,9 +273,9 @@ def test_annotated_data_are_read_with_a_column_of_their_cells(comm, folder, key,
         dataset.layout.gather_rows(dataset.partial_labels()), codes + (codes >= 0)
     )
     assert load_data({"path": "x.h5ad"}, comm, folder).labels is None
-    codes[3] = -2
-    write(comm, make)
-    if column != "nullable":
+    for code in (-2, len(names)) if column != "nullable" else ():
+        codes[3] = code
+        write(comm, make)
         with pytest.raises(InputError, match="damaged"):
             load_data({"path": "x.h5ad", "labels": "kind"}, comm, folder)
 
