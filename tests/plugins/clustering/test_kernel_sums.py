@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from thalweg.parallel import MPI, Layout
+from thalweg_clustering import kernel_sums
 from thalweg_clustering.kernel_sums import MAX_COMPILED_COLUMNS, KernelSums
 
 ROWS = 301
@@ -68,7 +69,8 @@ def _local_rows(comm):
     "given",
     [(), ("factor", "signs"), ("factor", "signs", "tangent"), ("tangent", "scale"), ("scale",)],
 )
-def test_sums_equal_the_sums_written_out(comm, columns, given):
+def test_sums_equal_the_sums_written_out(comm, columns, given, monkeypatch):
+    monkeypatch.setattr(kernel_sums, "TILE_ROWS", 64)  # tiles for several threads
     problem = _problem(columns)
     chosen = {name: problem[name] for name in given}
     expected, totals = _written_out(problem["z"], problem["values"], **chosen)
