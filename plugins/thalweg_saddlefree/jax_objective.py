@@ -60,7 +60,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
     Raises
     ------
     InputError
-        JAX is not installed, the tree is empty, or the function's value is no scalar.
+        JAX is not installed, the tree is empty or complex, there are no rows, or no scalar value.
 
     Notes
     -----
@@ -85,6 +85,8 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         self.dtype: np.dtype[Any] = np.dtype(np.float64 if precision == "double" else np.float32)
         with self.precisely():
             leaves, self._tree = jax.tree_util.tree_flatten(parameters)
+            if any(np.iscomplexobj(leaf) for leaf in leaves):
+                raise InputError("the parameters of the JAX function must be real")
             leaves = [np.asarray(leaf, dtype=self.dtype) for leaf in leaves]
             self._order = self._leaf_order(parameters)
             self._shapes = [leaves[k].shape for k in self._order]
@@ -97,7 +99,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
             self._take_rows(rows, held_out)
             self._function = function
             self._compile()
-            if rows is None or self._count(self._rows):
+            if rows is None or self.data_layout.local_rows:
                 data = () if rows is None else (self._rows,)
                 shape = jax.eval_shape(self._scalar, self._start, *data).shape
                 if shape != ():
@@ -118,18 +120,17 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         convert = self._jax.tree_util.tree_map
         self._rows: Any = None if rows is None else convert(typed, rows)
         self._held_out: Any = None if held_out is None else convert(typed, held_out)
-        counts = {len(leaf) for leaf in self._jax.tree_util.tree_leaves(self._rows)}
+        counts = {leaf.shape[:1] for leaf in self._jax.tree_util.tree_leaves(self._rows)}
         if len(counts) > 1:
             raise InputError(f"the rows of the JAX function's arrays differ: {sorted(counts)}")
-        count = 0 if rows is None else self._count(self._rows)
         self.data_layout = Layout(self.comm, 1)  # for a function without data
         if rows is not None:
+            count = sum(max(counts, default=()))
             total = int(sum_over_ranks(self.comm, float(count)))
+            if not total:
+                raise InputError("the JAX function's arrays have no rows")
             self.data_layout = Layout(self.comm, total, 1, count)
         self.operations_per_gradient = COSTS["gradient"] * self.data_layout.rows
-
-    def _count(self, rows: Any) -> int:
-        return len(self._jax.tree_util.tree_leaves(rows)[0])
 
     def precisely(self) -> Any:
         """The precision of this objective, for the calls inside."""
@@ -238,7 +239,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
     def held_out_value(self, x: Array) -> float:
         if self._held_out is None:
             return float("nan")
-        count = self._count(self._held_out)
+        count = len(self._jax.tree_util.tree_leaves(self._held_out)[0])
         local = 0.0
         if count:
             with self.precisely():

@@ -204,6 +204,8 @@ def _check_steps(
         f"{done} steps evaluated the objective {asked} times, and the count of evaluations is "
         f"{state.evaluations} as after init: no limit on it would end a run"
     )
+    moved = any(objective.comm.allgather(bool((state.x != first.x).any())))
+    assert moved or not done or solver.status(state).running, "it ends where it began"
     rising = solver.decreases and not solver.stochastic and state.value > first.value
     assert not rising, (
         f"{done} steps took the objective from {first.value:.10g} up to {state.value:.10g}; a "

@@ -94,7 +94,8 @@ class AbsoluteSolver(ABC):
 def refuse_singular(smallest: float, largest: float, damping: float) -> None:
     """Raise an `InputError` if H is singular to rounding and nothing damps it."""
     if damping == 0.0 and not smallest > SINGULAR * largest:
+        what = "singular" if largest > 0.0 else "zero at this point"
         raise InputError(
-            "the Hessian is singular and the damping is zero, so |H| has no inverse; "
+            f"the Hessian is {what} and the damping is zero, so |H| has no inverse; "
             "set damping to a positive number"
         )

@@ -179,11 +179,8 @@ def build_deep_linear(
     # A row of the identity in, the row of the product out; sqrt(size) undoes the mean over rows.
     inputs = rows.local(np.sqrt(size) * np.eye(size))
     targets = rows.local(np.sqrt(size) * target)
-    network = Network(
-        [size] * (depth + 1),
-        [ACTIVATIONS["linear"]] * (depth - 1),
-        SquaredError(ACTIVATIONS["linear"]),
-    )
+    linear = ACTIVATIONS["linear"]
+    network = Network([size] * (depth + 1), [linear] * (depth - 1), SquaredError(linear))
     return NetworkObjective(
         comm, rows, network, inputs, targets, initialization="normal", scale=start
     )

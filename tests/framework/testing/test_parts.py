@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from thalweg.interfaces import Preconditioner, Rows, Solver, SolverState
+from thalweg.result import Status
 from thalweg.testing import SpringProblem, check_preconditioner, check_solver
 
 
@@ -200,6 +201,9 @@ STEPPED = {
     "a step returns a new state": overwritten,
     "the state before it is another": forgotten,
     "no limit on it would end a run": lambda state, after: replace(after, evaluations=1),
+    "it ends where it began": lambda state, after: replace(
+        state, evaluations=after.evaluations, outcome=Status.PRECISION_LIMIT
+    ),
     "gradient_norm is": lambda _, after: replace(after, gradient_norm=2.0 * after.gradient_norm),
 }
 

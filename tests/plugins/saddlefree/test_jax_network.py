@@ -301,7 +301,13 @@ def test_a_named_function_is_minimized():
 def test_what_is_no_scalar_function_is_refused():
     with pytest.raises(InputError, match="scalar"):
         JaxObjective(MPI.COMM_SELF, lambda p: p * 2, np.ones(3))
-    with pytest.raises(InputError, match=r"arrays differ: \[3, 4\]"):
-        JaxObjective(MPI.COMM_SELF, lambda p, rows: p.sum(), np.ones(3), (np.ones(3), np.ones(4)))
+    for start, rows, words in (
+        (np.ones(3), (np.ones(3), np.ones(4)), r"arrays differ: \[\(3,\), \(4,\)\]"),
+        (np.ones(3), (np.ones(3), 4.0), "arrays differ"),
+        (np.ones(3), np.ones((0, 2)), "have no rows"),
+        (np.ones(3) + 1j, np.ones(3), "must be real"),
+    ):
+        with pytest.raises(InputError, match=words):
+            JaxObjective(MPI.COMM_SELF, lambda p, rows: p.sum(), start, rows)
     with pytest.raises(InputError, match="module:name"):
         build_jax(None, MPI.COMM_SELF, function="nothing")
