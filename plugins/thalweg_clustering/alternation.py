@@ -70,7 +70,6 @@ class RoundState(SolverState):
 
 S = TypeVar("S", bound=RoundState)
 
-
 #: Steps of a search along a curve after which none is taken to lower the objective; chosen by hand.
 MAX_TRIALS = 40
 

@@ -27,7 +27,6 @@ from thalweg.result import Status
 #: Idle iterations in a row after which an external solver has ended; chosen by hand.
 MAX_REPEATED = 100
 
-
 #: Points remembered with their values: iterates are usually among those evaluated last.
 REMEMBERED = 3
 

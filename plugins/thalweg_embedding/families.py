@@ -86,7 +86,6 @@ SYMMETRIC_SNE = Family("s-sne", DISTANCE, GAUSSIAN, normalized=True)
 T_SNE = Family("t-sne", LOGARITHM, STUDENT, normalized=True)
 T_ELASTIC_EMBEDDING = Family("t-ee", LOGARITHM, STUDENT, normalized=False)
 
-
 #: What maps by t-SNE with weaker repulsion are like, up to a weight (Boehm, Berens and Kobak 2022).
 LIKENESS = {
     1 / 50: "near Laplacian eigenmaps", 1 / 15: "like ForceAtlas2",

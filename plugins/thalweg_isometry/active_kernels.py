@@ -13,6 +13,10 @@ from thalweg.parallel import kernel
 #: Below this number of terms one thread does the loop.
 SMALL = 10_000_000
 
+#: With fused multiplications, which are quicker; no ties are told here.
+_fused = numba.njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
+_squared_distance = _fused(squared_distance.py_func)
+
 
 @kernel(fastmath={"contract", "nsz"})
 def laplacian_row(images, i, offsets, others, secants, weights, out):  # type: ignore[no-untyped-def]
@@ -35,7 +39,7 @@ _laplacian_row = laplacian_row.dispatcher
 def write_lengths(images, first, second, out):  # type: ignore[no-untyped-def]
     """``out[k] = ||images[first[k]] - images[second[k]]||^2``."""
     for k in numba.prange(first.size):
-        out[k] = squared_distance(images[first[k]], images[second[k]])
+        out[k] = _squared_distance(images[first[k]], images[second[k]])
 
 
 @kernel(parallel=True)

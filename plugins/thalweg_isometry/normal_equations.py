@@ -54,7 +54,6 @@ NEWTON_STEPS = 3
 #: more iterations than with factors, at 0.005 as many, for a sixth more products.
 REDUCTION, SMALLEST = 0.005, 1e-6
 
-
 #: Unit secants above which they are kept in single precision; chosen by hand.
 MANY = 5000
 

@@ -4,8 +4,8 @@ import numba
 import numpy as np
 
 
-# In whatever order is quickest, the same for all pairs; of few coordinates one after the other.
-@numba.njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
+# In whatever order is quickest, the same for all pairs, and not fused, so that equal ones tie.
+@numba.njit(nogil=True, fastmath={"reassoc", "nsz"})
 def squared_distance(x, y):  # type: ignore[no-untyped-def]
     """Sum of squared differences of two rows in double precision."""
     total = 0.0

@@ -10,6 +10,7 @@ from thalweg.numerics import (
     parabola_ratio,
     principal,
     principal_components,
+    squared_distance,
     two_loop,
 )  # fmt: skip
 from thalweg.parallel import Layout
@@ -126,3 +127,10 @@ def test_as_many_components_as_rows_end_with_one_that_is_zero(comm, monkeypatch,
     sizes = np.linalg.svd(whole - whole.mean(axis=0))[1]
     wanted = pytest.approx(sizes, abs=100 * np.finfo(kind).eps * sizes[0])
     assert np.linalg.norm(found, axis=0) == wanted
+
+
+def test_distances_that_differ_by_the_order_of_coordinates_tie():
+    pairs = np.random.default_rng(0).random((500, 2))
+    zero = np.zeros(2)
+    for pair in pairs:
+        assert squared_distance(pair, zero) == squared_distance(pair[::-1], zero)
