@@ -20,7 +20,7 @@ from thalweg_saddlefree.jax_network import JaxNetwork, dense
 CONTEXT, BLOCKS, WIDTH, HEADS = 64, 3, 128, 4
 
 #: Rows for training, validation and tests, and training rows whose error is watched.
-ROWS, VALIDATION, TEST, WATCHED = 12_288, 512, 1024, 256
+ROWS, VALIDATION, TEST, WATCHED = 12_288, 128, 256, 128
 
 
 def shipped() -> bool:

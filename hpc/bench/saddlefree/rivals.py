@@ -134,6 +134,8 @@ class Rival:
         self.name, self.settings, self.seed, self.constant = name, settings, seed, constant
         #: Reading of the clock at the first update.
         self.began = 0.0
+        #: Seconds after which a point comes within an epoch too.
+        self.step = math.inf
 
     def run(
         self,
@@ -168,7 +170,7 @@ class Rival:
         for _ in range(6):
             trial = update(*trial, (inputs[chosen], targets[chosen]), 0.0)
         jax.block_until_ready(trial)
-        done = 0
+        done, shown = 0, 0.0
         self.began = clock()
         while (spent := clock() - self.began) < seconds:
             order = stream.permutation(rows)
@@ -180,6 +182,9 @@ class Rival:
                 done += 1
                 if (spent := clock() - self.began) >= seconds:
                     break
+                if spent >= shown + self.step:
+                    yield done, done * batch / rows, self._flat(objective, tree)
+                    shown = spent
             yield done, done * batch / rows, self._flat(objective, tree)
 
     def _factor(self, part: float) -> float:

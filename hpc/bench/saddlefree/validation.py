@@ -33,6 +33,11 @@ TRIAL, POINTS = 0.25, 40
 #: Rows held out for validation and for tests, and training rows whose error is watched.
 VALIDATION, TEST, WATCHED = 1000, 2000, 1000
 
+
+def _rates(batch: int, *rates: float) -> list[dict[str, Any]]:
+    return [{"rate": rate, "batch": batch} for rate in rates]
+
+
 #: Main settings and weight decays to try, six in all for each method.  Of ours the first are its
 #: defaults.
 GRID: dict[str, tuple[list[dict[str, Any]], list[float]]] = {
@@ -56,6 +61,24 @@ GRID: dict[str, tuple[list[dict[str, Any]], list[float]]] = {
         ],
         [1e-5, 1e-4],
     ),
+}
+
+#: The same for sequences, each of which holds as many predictions as it has positions.  L-BFGS is
+#: missing, since one gradient over all rows takes more than the whole time, and kfac-jax, whose
+#: layers :mod:`rivals` makes for networks of this project alone.
+SEQUENCES: dict[str, tuple[list[dict[str, Any]], list[float]]] = {
+    "saddle-free-subspace": (
+        [
+            {"batch": 16},
+            {"batch": 64},
+            {"batch": 64, "curvature": "gauss-newton"},
+            {"batch": 64, "least_damping": 0.01},
+        ],
+        [1e-4, 1e-3],
+    ),
+    "adam": ([*_rates(16, 1e-3, 3e-3, 1e-2), *_rates(64, 3e-3)], [0.1, 1.0]),
+    "muon": ([*_rates(16, 1e-2, 3e-2, 1e-1), *_rates(64, 3e-2)], [0.03, 0.3]),
+    "soap": ([*_rates(16, 1e-3, 3e-3, 1e-2), *_rates(64, 3e-3)], [0.1, 1.0]),
 }
 
 #: Ours without any tuning beside it: by its defaults, and by what the guide says where rows that
@@ -170,6 +193,20 @@ def characters() -> Problem:
     )
 
 
+def grid(name: str) -> dict[str, tuple[list[dict[str, Any]], list[float]]]:
+    """What is tried of each method on a problem."""
+    return SEQUENCES if name == "characters" else GRID
+
+
+def runs_on(name: str, method: str) -> bool:
+    """Whether a method is run on a problem, with the packages that are installed."""
+    if method not in FIXED and method not in grid(name):
+        return False
+    ours = method.startswith("saddle-free") or method == "lbfgs"
+    # SOAP on sequences is in JAX, as AdamW is.
+    return ours or available("adam" if name == "characters" else method)
+
+
 def best(curve: list[list[float]]) -> list[float]:
     """The point of a curve at which validation says to stop."""
     finite = [point for point in curve if np.isfinite(point[HELD_OUT])]
@@ -187,7 +224,7 @@ def tuned(problem: Problem, method: str, seconds: float) -> tuple[dict[str, Any]
         tried[words(settings) or "defaults"] = found = best(curve)[HELD_OUT]
         return found
 
-    mains, decays = GRID[method]
+    mains, decays = grid(problem.name)[method]
     errors = [reached(settings) for settings in mains]
     main = mains[int(np.argmin(errors))]
     decayed = [{**main, "decay": decay} for decay in decays]
@@ -214,8 +251,7 @@ def measure_validation(
     earlier = record.get(name, {})
     runs = dict(earlier.get("runs", {})) if earlier.get("setting") == setting else {}
     for method in methods:
-        ours = method.startswith("saddle-free") or method == "lbfgs"
-        if not ours and not available(method):
+        if not runs_on(name, method):
             continue
         settings, tried = tuned(problem, method, seconds)
         made = [
