@@ -146,7 +146,7 @@ class RationalAbsolute(AbsoluteSolver):
             while error > self.tolerance and len(diagonal) < self.limit:
                 image = self.product(current)
                 inner = self.slices.total(np.array([current @ image, previous @ image]))
-                refuse_asymmetry(abs(float(inner[1]) - off[-1]) / norm)
+                refuse_asymmetry(abs(float(inner[1]) - off[-1]) / norm, image.dtype)
                 image = image - inner[0] * current - off[-1] * previous
                 left = self.slices.norm(image)
                 self.steps += 1
