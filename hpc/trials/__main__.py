@@ -63,7 +63,8 @@ def main(argv: list[str]) -> int:
             if "mutations" in counts and name + other in campaigns:
                 rows[-1] = with_earlier(rows[-1], campaigns[name + other])
             campaigns[name + other] = rows[-1] | {"machine": machine}
-    print(format_table(rows if not options.suite else suite_rows(found)))
+    shown = [{k: v for k, v in row.items() if k != "mutations"} for row in rows]
+    print(format_table(shown if not options.suite else suite_rows(found)))
     if not options.k:
         RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         RESULTS.with_suffix(".md").write_text(report(found), encoding="utf-8")
@@ -112,19 +113,19 @@ def tally(report: Path) -> dict[str, Any]:
 
 
 def with_earlier(row: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """A part of the mutations, with what is recorded of places that are still in the code."""
+    """A part of the mutations, with what is recorded of others, on the commits where it was."""
     command = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(command, cwd=TOP, capture_output=True, text=True).stdout.strip()
     tried = [case | {"commit": commit} for case in row["mutations"]]
     new = {(case["file"], case["text"]) for case in tried}
-    still = {(place.file, place.changed_line()) for place in chosen()} - new
-    kept = [case for case in before["mutations"] if (case["file"], case["text"]) in still]
+    kept = [case for case in before["mutations"] if (case["file"], case["text"]) not in new]
     cases = sorted(kept + tried, key=lambda case: (case["file"], case["line"]))
     counts = Counter(case["outcome"] for case in cases)
     row |= {"cases": len(cases), "passed": counts["noticed"], "skipped": counts["harmless"]}
     commits = Counter(case.get("commit", "another") for case in cases)
     parts = ", ".join(f"{count} of commit {name}" for name, count in sorted(commits.items()))
-    untried = len(new | still) - len(cases)
+    known = {(case["file"], case["text"]) for case in cases}
+    untried = sum((place.file, place.changed_line()) not in known for place in chosen())
     row["note"] = f"changes tried: {parts}; {untried} that the seed drew are not tried yet"
     return row | {"mutations": cases}
 
@@ -157,7 +158,8 @@ def mutation_report(cases: list[dict[str, Any]]) -> list[str]:
     text = ["## Mutations", ""]
     text += [
         f"A sign, a factor or two indices can be changed at {rows[-1]['places']:,} places of "
-        f"numerical code.  A seed drew {len(cases)} of them, so many of each module; each was "
+        f"numerical code.  {len(cases)} were tried: a seed drew so many of each module, others are "
+        "listed by hand; each was "
         "changed by itself, and the tests that reach it ran until one failed.  Nothing is known "
         "of the places that were not drawn.",
         "",
