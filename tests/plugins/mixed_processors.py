@@ -53,7 +53,7 @@ CASES = [
     ("kdac", {}, "stiefel", {"iterations": 20}),
     ("kdac", {}, "dimension-growth", {"iterations": 20}),
     ("t-sne", {"init": "spectral"}, "lbfgs", {"iterations": 20}),
-    ("mlp", {}, "saddle-free", {"method": "ode", "iterations": 1}),
+    ("mlp", {"layers": [64, 4, 10]}, "saddle-free", {"method": "ode", "iterations": 1}),
     ("laplacian-eigenmaps", {}, "eigen", {}),
 ]
 
