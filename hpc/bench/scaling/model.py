@@ -7,7 +7,7 @@ counted on up to 16 ranks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,9 @@ from scipy.optimize import nnls
 
 #: Case of which bytes and messages were counted, to that of which seconds were measured.
 SAME = {"t-SNE": "t-SNE, timed", "KDAC": "KDAC, features, timed", "network": "network, timed"}
+
+#: The scan that was measured, columns of its points, and messages of a rank for each block.
+SCAN, SCANNED_COLUMNS, MESSAGES_A_STEP = "secant scan", 200.0, 8.0
 
 #: Phases of an iteration; what comes before it is done once.
 ITERATED = ("optimize", "evaluate", "laplacian")
@@ -59,6 +62,33 @@ def predict(
         for e in timed
         if (e["ranks"], e["threads"]) == (2, 1)
     ]
+    return {"held": held, "paper": _on_paper(seconds)}
+
+
+def predict_scan(times: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """As :func:`predict`, of a complete scan of all secants of points of 200 columns.
+
+    Its work goes with the pairs.  Blocks of points, in single precision, go half-way round the
+    ranks: each rank sends ``N D / 2`` numbers, and a few messages a step.
+    """
+    timed = {(e["ranks"], e["rows"]): e["seconds"]["scan"][0] for e in times
+             if e.get("case") == SCAN and e["threads"] == 1}  # fmt: skip
+    between = [e for e in times if e.get("latency") and e["ranks"] == 2]
+    if not timed or not between:
+        return None
+    alone = min(rows for ranks, rows in timed if ranks == 1)
+    one = timed[1, alone] / alone**2
+
+    def seconds(rows: float, ranks: float, message: float, byte: float) -> float:
+        sent = 4.0 * rows * SCANNED_COLUMNS / 2.0 if ranks > 1 else 0.0
+        return float(one * rows**2 / ranks + byte * sent + message * MESSAGES_A_STEP * ranks / 2.0)
+
+    here = between[0]["latency"], between[0]["seconds per byte"]
+    held = [(rows, took, seconds(rows, 2, *here)) for (p, rows), took in timed.items() if p == 2]
+    return {"held": held, "paper": _on_paper(seconds)}
+
+
+def _on_paper(seconds: Callable[[float, float, float, float], float]) -> list[dict[str, Any]]:
     powers = 2.0 ** np.arange(0, 17)
     paper = []
     for many in PAPER_ROWS:
@@ -70,7 +100,7 @@ def predict(
                 "no gain beyond": int(powers[int(np.argmin(gains))]),
             }
         )
-    return {"held": held, "paper": paper}
+    return paper
 
 
 def _iteration(entry: Mapping[str, Any], iterations: int) -> float:

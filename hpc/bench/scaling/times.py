@@ -11,7 +11,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from hpc.bench.scaling.cases import ALL_PAIRS, ESTIMATOR, TIMED
-from hpc.bench.scaling.model import PAPER_RANKS, SAME, predict
+from hpc.bench.scaling.model import PAPER_RANKS, SAME, predict, predict_scan
 from hpc.machine import describe_machine
 
 from thalweg.parallel.threads import usable_cores
@@ -144,6 +144,8 @@ def sections(entries: list[Entry], counts: list[Entry]) -> list[str]:
 
 def _on_paper(entries: list[Entry], counts: list[Entry]) -> list[str]:
     made = {case: found for case in SAME if (found := predict(case, counts, entries))}
+    if scan := predict_scan(entries):
+        made["near-isometry, a scan"] = scan
     if not made:
         return []
     table, held = [], []
@@ -165,9 +167,10 @@ def _on_paper(entries: list[Entry], counts: list[Entry]) -> list[str]:
     return [
         "#### On paper",
         "",
-        "Seconds of an iteration: the work of one core, shared out, and bytes and messages as "
-        "counted above on up to 16 ranks and drawn on as lines, at 2 microseconds a message and "
-        "10 GB/s for a node of 64 ranks (assumed). By the measured costs of messages, on two "
+        "Seconds of an iteration, or of a complete scan of all secants of points of 200 columns: "
+        "the work of one core, shared out, and bytes and messages as counted above on up to 16 "
+        "ranks and drawn on as lines (of the scan as they follow from the ring), at 2 microseconds "
+        "a message and 10 GB/s for a node of 64 ranks (assumed). By the measured costs, on two "
         f"ranks here: {'; '.join(held)}.",
         "",
         format_table(table, markdown=True),
