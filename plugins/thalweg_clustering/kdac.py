@@ -278,12 +278,12 @@ class KDACObjective(PairSum, Alternation):
         U and D are computed again at W, so that the outcome depends on W alone.
         """
         w = self.matrix(x)
-        outcome = None if by_rows else self._outcome
-        if outcome is None or not np.array_equal(outcome["components"], w):
-            with one_blas_thread():
-                outcome = self._outcome_at(w, by_rows)
-            self._outcome = self._outcome if by_rows else outcome
-        return outcome
+        with one_blas_thread():
+            if by_rows:
+                return self._outcome_at(w, by_rows)
+            if self._outcome is None or not np.array_equal(self._outcome["components"], w):
+                self._outcome = self._outcome_at(w)
+        return self._outcome
 
     def _outcome_at(self, w: np.ndarray, by_rows: bool = False) -> dict[str, Any]:
         weights, scales = self.weights, self.kernel.scales

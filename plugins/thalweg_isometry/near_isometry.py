@@ -95,7 +95,8 @@ class NearIsometry(Objective, SecantConstraints):
             return hinge(self._listed, x, theta)[:2]
         # grad f = 2 Psi sum_k c_k v_k v_k^T = 2 Y^T L X, L the Laplacian of c_k / length_k.
         points = secants.points[:].astype(float)
-        images = (points - secants.mean) @ x.T
+        centered = points - secants.mean
+        images = centered @ x.T
         sizes = np.einsum("ij,ij->i", images, images)
         product, gradient, total = np.zeros_like(images), np.zeros_like(x), 0.0
         tiles = secant_tiles(secants, points, images, sizes)
@@ -112,7 +113,7 @@ class NearIsometry(Objective, SecantConstraints):
                 miss = misses((mapped**2).sum(axis=1) - 1.0, theta)
                 total += 0.25 * float(miss @ miss)
                 gradient += (miss[:, None] * mapped).T @ v
-        gradient += 2.0 * product.T @ (points - secants.mean)
+        gradient += 2.0 * product.T @ centered
         return float(sum_over_ranks(self.comm, total)), sum_large(self.comm, gradient)
 
     @cached_property

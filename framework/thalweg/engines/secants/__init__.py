@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LARGEST_COMPONENT", "Block", "Edges", "Scan", "SecantConstraints", "SecantSet", "SparseRows",
-    "WorstPair", "checked_components", "exact_points", "gamma", "row_blocks",
-    "visit_pairs",
+    "WorstPair", "checked_components", "exact_points", "gamma", "row_blocks", "visit_pairs",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

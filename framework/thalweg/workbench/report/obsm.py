@@ -40,18 +40,18 @@ def write_obsm(target: Any, name: str, places: np.ndarray, overwrite: bool = Fal
     h5py, path = extra("h5py", "formats", "an .h5ad file"), Path(os.path.realpath(target))
     if not (path.is_file() and h5py.is_hdf5(path)):
         raise InputError(f"'{target}' is no .h5ad file")
+    with h5py.File(path, "r") as file:  # before a copy is made, which may be large
+        obs, arrays = file.get("obs"), file.get("obsm")
+        index = obs.attrs.get("_index") if isinstance(obs, h5py.Group) else None
+        if index not in (obs or ()) or not isinstance(arrays, h5py.Group | None):
+            raise InputError(f"'{target}' is no file of AnnData 0.7 or later")
+        _check(name, arrays or (), len(obs[index]), places, overwrite)
     with atomic_write(path) as copy:
         shutil.copy(path, copy)
         with h5py.File(copy, "r+") as file:
-            obs, arrays = file.get("obs"), file.get("obsm")
-            index = obs.attrs.get("_index") if isinstance(obs, h5py.Group) else None
-            if index not in (obs or ()) or not isinstance(arrays, h5py.Group | None):
-                raise InputError(f"'{target}' is no file of AnnData 0.7 or later")
             arrays = file.require_group("obsm")
             arrays.attrs.update({"encoding-type": "dict", "encoding-version": "0.1.0"})
-            _check(name, arrays, len(obs[index]), places, overwrite)
-            if name in arrays:
-                del arrays[name]
+            arrays.pop(name, None)
             array = arrays.create_dataset(name, data=places)
             array.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
 
