@@ -4,17 +4,11 @@ from typing import Any
 
 from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, hookimpl
 
-#: What ``thalweg list`` says of networks, and of classical test functions.
+#: What ``thalweg list`` says of networks.
 NETWORKS = {
     "autoencoder": "training error of a deep autoencoder, data rows on the ranks",
     "mlp": "training error of a multilayer perceptron that predicts the labels",
     "deep-linear": "a product of matrices fitted to a given one, with saddles of every rank",
-}
-FUNCTIONS = {
-    "rosenbrock": "Rosenbrock's curved valley in any dimension",
-    "monkey-saddle": "the monkey saddle, bounded below by a quartic term",
-    "styblinski-tang": "separable quartic with saddles of every index",
-    "ginzburg-landau": "a chain of double wells, from beside a saddle",
 }
 
 
@@ -26,10 +20,11 @@ def _objective(name: str, summary: str, module: str, **more: Any) -> ObjectiveSp
 
 @hookimpl
 def thalweg_objectives() -> list[ObjectiveSpec]:
-    """Networks, functions of the user's own in JAX, and classical test functions."""
+    """Networks, functions of the user's own in JAX, and Rosenbrock's."""
     trained = {"solver": "saddle-free-subspace", "preconditioner": "kronecker"}
     of_data = {"estimate": "thalweg_saddlefree.memory_estimate:estimate"}
     plain = {"data": "none", "solver": "saddle-free"}
+    valley = "Rosenbrock's curved valley in any dimension"
     in_jax = "any JAX function of a tree of arrays, with exact Hessian products"
     networks = [
         _objective(
@@ -38,8 +33,11 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
         )
         for name, summary in NETWORKS.items()
     ]  # fmt: skip
-    functions = [_objective(*each, "functions", **plain) for each in FUNCTIONS.items()]
-    return [*networks, _objective("jax", in_jax, "jax_objective", **plain), *functions]
+    return [
+        *networks,
+        _objective("jax", in_jax, "jax_objective", **plain),
+        _objective("rosenbrock", valley, "rosenbrock", **plain),
+    ]
 
 
 @hookimpl

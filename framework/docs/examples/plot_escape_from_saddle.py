@@ -3,7 +3,8 @@ Away from a saddle
 ==================
 
 At the saddle of x³ − 3xy² even the Hessian vanishes.  Steps by the absolute Hessian, from Hessian
-products alone, leave it along negative curvature.
+products alone, leave it along negative curvature.  The function is written in JAX, which gives the
+products.
 """
 
 import matplotlib.pyplot as plt
@@ -11,18 +12,22 @@ import numpy as np
 
 import thalweg
 from thalweg.parallel import MPI
-from thalweg_saddlefree.functions import build_monkey_saddle
+from thalweg_saddlefree.jax_objective import JaxObjective
+
+
+def height(at):
+    x, y = at
+    return x**3 - 3 * x * y**2 + (x**2 + y**2) ** 2 / 4
+
 
 grid = np.linspace(-3.5, 3.5, 200)
-x, y = np.meshgrid(grid, grid)
-heights = x**3 - 3 * x * y**2 + (x**2 + y**2) ** 2 / 4
 figure, axes = plt.subplots(figsize=(5, 4.5), layout="constrained")
-axes.contourf(x, y, np.minimum(heights, 20), 30, cmap="Greys_r")
+axes.contourf(grid, grid, np.minimum(height(np.meshgrid(grid, grid)), 20), 30, cmap="Greys_r")
 evaluations = {}
 for solver in ("saddle-free", "gradient-descent"):
     path = []
     result = thalweg.minimize(
-        build_monkey_saddle(None, MPI.COMM_SELF),
+        JaxObjective(MPI.COMM_SELF, height, np.array([0.01, 0.002])),
         solver=solver,
         callback=lambda iterate, path=path: path.append(iterate.rows.ravel().copy()),
         iterations=200,

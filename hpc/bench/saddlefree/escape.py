@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+from hpc.bench.saddlefree import saddles
 
 import thalweg
 from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
 from thalweg.errors import ThalwegError
 from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Array
-from thalweg.plugins import ObjectiveSpec, plugins
+from thalweg_saddlefree.networks.build import build_deep_linear
 
-PROBLEMS: dict[str, dict[str, Any]] = {
-    "deep-linear": {"size": 12, "depth": 3, "start": 0.02},
-    "ginzburg-landau": {"size": 200},
-    "styblinski-tang": {"size": 50},
-    "monkey-saddle": {},
+PROBLEMS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "deep-linear": (
+        partial(build_deep_linear, None, MPI.COMM_SELF),
+        {"size": 12, "depth": 3, "start": 0.02},
+    ),
+    "ginzburg-landau": (saddles.ginzburg_landau, {"size": 200}),
+    "styblinski-tang": (saddles.styblinski_tang, {"size": 50}),
+    "monkey-saddle": (saddles.monkey_saddle, {}),
 }
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -28,14 +34,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "lbfgs": {"solver": "lbfgs"},
     "gradient-descent": {"solver": "gradient-descent"},
 }
-
-
-def built(name: str, **options: Any) -> Objective:
-    """Objective of that name on one rank."""
-    spec, _ = plugins().find(ObjectiveSpec, name)
-    chosen = plugins().options(spec, options)
-    objective: Objective = spec.resolve()(None, MPI.COMM_SELF, **chosen)
-    return objective
 
 
 def counted(objective: Objective) -> dict[str, int]:
@@ -82,12 +80,12 @@ def newton(objective: Objective, x: Array, steps: int, curve: list[list[float]])
 def measure_escape(budget: int) -> dict[str, Any]:
     """For every problem and method the curve (gradients + products, objective) and its end."""
     found: dict[str, Any] = {}
-    for problem, options in PROBLEMS.items():
+    for problem, (build, options) in PROBLEMS.items():
         curves: dict[str, list[list[float]]] = {"newton (exact)": []}
-        objective = built(problem, **options)
+        objective = build(**options)
         newton(objective, objective.initial_point(0), 40, curves["newton (exact)"])
         for name, choice in METHODS.items():
-            curves[name] = run(built(problem, **options), choice, budget)
+            curves[name] = run(build(**options), choice, budget)
         found[problem] = {"options": options, "curves": curves}
     return found
 

@@ -16,11 +16,12 @@ from thalweg.result import Status
 from thalweg.testing import check_solver
 from thalweg_embedding.objectives import symmetric_sne
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
-from thalweg_saddlefree import functions
 from thalweg_saddlefree.capabilities import GradientSquares
 from thalweg_saddlefree.curvature import Slices
 from thalweg_saddlefree.hessian_free import HessianFree
+from thalweg_saddlefree.jax_objective import JaxObjective, import_jax
 from thalweg_saddlefree.networks.build import build_autoencoder, build_deep_linear, build_mlp
+from thalweg_saddlefree.rosenbrock import build_rosenbrock
 from thalweg_saddlefree.saddle_free import (
     EXPONENT,
     METRIC_FLOOR,
@@ -30,12 +31,38 @@ from thalweg_saddlefree.saddle_free import (
 )
 from thalweg_saddlefree.truncated_cg import truncated_cg
 
+
+def monkey_saddle(x):
+    return x[0] ** 3 - 3 * x[0] * x[1] ** 2 + (x @ x) ** 2 / 4
+
+
+def styblinski_tang(x):
+    return 0.5 * (x**4 - 16 * x**2 + 5 * x).sum()
+
+
+def ginzburg_landau(x):
+    bends = (import_jax().numpy.diff(x) ** 2).sum()
+    return ((x**2 - 1) ** 2).sum() / (4 * len(x)) + 0.005 * len(x) * bends
+
+
+#: Objectives, and what their values fall to from beside a saddle.
 ESCAPES = {
-    "monkey-saddle": (functions.build_monkey_saddle, {}, -6.75),
-    "styblinski-tang": (functions.build_styblinski_tang, {"size": 8}, -8 * 30.0),
-    "ginzburg-landau": (functions.build_ginzburg_landau, {"size": 40}, 1e-8),
-    "deep-linear": (build_deep_linear, {"size": 4, "depth": 3, "start": 0.02}, 1e-8),
-}
+    "monkey-saddle": (lambda: jax_objective(monkey_saddle, [0.01, 0.002]), -6.75),
+    "styblinski-tang": (
+        lambda: jax_objective(styblinski_tang, 0.157 + 1e-3 * np.cos(np.arange(8))), -8 * 30.0
+    ),
+    "ginzburg-landau": (
+        lambda: jax_objective(ginzburg_landau, 1e-3 * np.cos(7.0 * np.arange(40) ** 1.5)), 1e-8
+    ),
+    "deep-linear": (
+        lambda: build_deep_linear(None, MPI.COMM_SELF, size=4, depth=3, start=0.02), 1e-8
+    ),
+}  # fmt: skip
+
+
+def jax_objective(function, start):
+    pytest.importorskip("jax")
+    return JaxObjective(MPI.COMM_SELF, function, np.asarray(start))
 
 
 class Distributed(Objective, HessianProduct):
@@ -68,8 +95,8 @@ def newton(objective, x, steps=60):
 
 @pytest.mark.parametrize("name", ESCAPES)
 def test_saddle_free_leaves_where_newton_converges_to_the_saddle(name):
-    make, options, reached = ESCAPES[name]
-    objective = make(None, MPI.COMM_SELF, **options)
+    make, reached = ESCAPES[name]
+    objective = make()
     saddle = newton(objective, objective.initial_point(0))
     stuck, gradient = objective.value_and_gradient(saddle)
     assert np.linalg.norm(gradient) < 1e-6
@@ -79,7 +106,7 @@ def test_saddle_free_leaves_where_newton_converges_to_the_saddle(name):
 
 
 def test_the_objective_never_rises_and_newton_speed_sets_in():
-    objective = functions.build_rosenbrock(None, MPI.COMM_SELF)
+    objective = build_rosenbrock(None, MPI.COMM_SELF)
     result = thalweg.minimize(objective, solver="saddle-free", iterations=200, gradient=1e-9)
     assert (np.diff(result.trace["objective"]) <= 0).all()
     norms = result.trace["gradient_norm"]
@@ -112,7 +139,7 @@ def test_every_evaluation_is_counted_also_those_that_lead_nowhere():
 
 
 def test_at_an_exact_saddle_it_follows_negative_curvature():
-    objective = functions.build_ginzburg_landau(None, MPI.COMM_SELF, size=30)
+    objective = jax_objective(ginzburg_landau, np.zeros(30))
     state = SaddleFree().init(objective, np.zeros((30, 1)))
     assert state.gradient_norm == 0.0
     for _ in range(30):
@@ -121,7 +148,7 @@ def test_at_an_exact_saddle_it_follows_negative_curvature():
 
 
 def test_at_an_exact_minimum_it_says_converged():
-    objective = functions.build_rosenbrock(None, MPI.COMM_SELF)
+    objective = build_rosenbrock(None, MPI.COMM_SELF)
     solver = SaddleFree()
     state = solver.step(solver.init(objective, np.ones(objective.layout.shape)))
     assert solver.status(state) is Status.SMALL_GRADIENT
@@ -283,7 +310,7 @@ def test_a_loss_of_zero_in_single_precision_is_no_unsymmetric_product():
 
 
 def test_sums_of_squares_are_solved():
-    objective = functions.build_rosenbrock(None, MPI.COMM_SELF)
+    objective = build_rosenbrock(None, MPI.COMM_SELF)
     result = thalweg.minimize(objective, solver="hessian-free", iterations=60, gradient=1e-8)
     assert result.objective < 1e-9
     assert (np.diff(result.trace["objective"]) <= 0).all()
@@ -316,9 +343,7 @@ def test_truncated_cg_stops_when_progress_is_slow():
 
 def test_what_cannot_be_used_is_refused():
     with pytest.raises(CapabilityError, match="Gauss-Newton product"):
-        thalweg.minimize(
-            functions.build_monkey_saddle(None, MPI.COMM_SELF), solver="hessian-free", iterations=1
-        )
+        thalweg.minimize(Distributed(MPI.COMM_SELF), solver="hessian-free", iterations=1)
     with pytest.raises(InputError):
         HessianFree(damping=0.0)
 

@@ -192,7 +192,7 @@ def test_a_step_that_the_next_batch_shows_to_be_far_too_long_is_taken_back():
 
 
 def test_a_function_without_rows_or_layers_is_taken_whole():
-    from thalweg_saddlefree.functions import build_rosenbrock
+    from thalweg_saddlefree.rosenbrock import build_rosenbrock
 
     problem = build_rosenbrock(None, MPI.COMM_SELF)
     result = thalweg.minimize(

@@ -1,0 +1,80 @@
+"""Rosenbrock's valley with exact Hessian and Gauss-Newton products.
+
+A sum of squares from the collection of Moré, Garbow and Hillstrom (1981).
+"""
+
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from thalweg.data import Dataset
+from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
+from thalweg.interfaces import Objective
+from thalweg.parallel import MPI, Array, Layout
+from thalweg.plugins import Help
+
+
+class Rosenbrock(Objective, HessianProduct, GaussNewtonProduct):
+    """``r'r = sum 100 (x[i+1] - x[i]^2)^2 + (1 - x[i])^2``, minimum 0 at (1, ..., 1).
+
+    Every rank has all ``size`` variables and does the same work.  ``spread`` is the standard
+    deviation of a seeded normal shift of the customary start.
+    """
+
+    default_solver: ClassVar[str] = "saddle-free"
+
+    def __init__(self, comm: MPI.Comm, size: int, spread: float = 0.0) -> None:
+        super().__init__(comm, Layout(MPI.COMM_SELF, size))
+        self.spread = spread
+
+    def initial_point(self, seed: int) -> Array:
+        """The customary start, shifted at random if a spread is given."""
+        start = np.resize([-1.2, 1.0], self.layout.shape)
+        return start + self.layout.random_normal(seed, self.spread)
+
+    def value(self, x: Array) -> float:
+        r = self._residuals(x).ravel()
+        return float(r @ r)
+
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
+        return self.value(x), 2.0 * self._backward(x, self._residuals(x))
+
+    def gauss_newton_product(self, x: Array, direction: Array) -> Array:
+        """``2 J'J v``."""
+        return 2.0 * self._backward(x, self._forward(x, direction))
+
+    def hessian_product(self, x: Array, direction: Array) -> Array:
+        """``2 (J'J + sum r_i D^2 r_i) v``; only the valley residuals are not linear."""
+        product = self.gauss_newton_product(x, direction)
+        valley, _ = np.split(self._residuals(x), 2)
+        product[:-1] -= 40.0 * valley * direction[:-1]
+        return product
+
+    def _residuals(self, x: Array) -> Array:
+        """The n - 1 valley residuals, then the n - 1 slope residuals."""
+        return np.concatenate([10.0 * (x[1:] - x[:-1] ** 2), 1.0 - x[:-1]])
+
+    def _forward(self, x: Array, v: Array) -> Array:
+        """Jacobian times v."""
+        return np.concatenate([10.0 * (v[1:] - 2.0 * x[:-1] * v[:-1]), -v[:-1]])
+
+    def _backward(self, x: Array, r: Array) -> Array:
+        """Transposed Jacobian times r."""
+        valley, slope = np.split(r, 2)
+        product = np.zeros_like(x)
+        product[1:] = 10.0 * valley
+        product[:-1] -= 20.0 * x[:-1] * valley + slope
+        return product
+
+
+def build_rosenbrock(
+    dataset: Dataset | None,
+    comm: MPI.Comm,
+    *,
+    size: Annotated[int, Help("number of variables", minimum=2)] = 2,
+    spread: Annotated[
+        float, Help("standard deviation of a random shift of the start", minimum=0.0)
+    ] = 0.0,
+) -> Rosenbrock:
+    """Objective ``rosenbrock``."""
+    return Rosenbrock(comm, size, spread)
