@@ -65,12 +65,12 @@ class KernelFunction:
     @property
     def positive(self) -> bool:
         """Whether the kernel matrix has no negative eigenvalues; of a user's own it is assumed."""
-        return self.name not in ("squared", "multiquadratic")
+        return not self.parameters or self.name not in ("squared", "multiquadratic")
 
     @property
     def gaussian(self) -> bool:
-        """Whether it is the Gaussian kernel, whose sums are compiled."""
-        return self.name == "gaussian"
+        """Whether it is the built-in Gaussian kernel, whose sums are compiled."""
+        return self.name == "gaussian" and bool(self.parameters)
 
 
 def symmetric(matrix: np.ndarray) -> np.ndarray:

@@ -259,22 +259,24 @@ def measured_together(
 
 def _directions(dataset: Dataset, metric: str) -> tuple[Dataset, np.ndarray]:
     """Rows of unit length, zero where they have no direction, and which have one."""
-    # They are first scaled by powers of two, so that no square overflows or vanishes.
+    # They are first scaled by powers of two, so that no square overflows or vanishes; those of
+    # bytes would be in half precision.
     if isinstance(dataset, SparseDataset):
         if ANGULAR[metric]:
             raise InputError(
                 "metric 'correlation' would make sparse data dense; use 'cosine', or give dense "
                 "data"
             )
-        rows = dataset.sparse.tocsr(copy=True)
+        rows = dataset.sparse.tocsr().astype(np.result_type(dataset.sparse.dtype, np.float32))
         powers = np.frexp(abs(rows).max(axis=1).toarray().ravel())[1]
         rows.data = np.ldexp(rows.data, -np.repeat(powers, np.diff(rows.indptr)))
         lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
         has = lengths > 0.0
         scaled = scipy.sparse.diags(1.0 / np.where(has, lengths, 1.0)) @ rows
         return replace(dataset, sparse=scaled.tocsr()), has
-    largest, powers = np.frexp(np.abs(dataset.values).max(axis=1, initial=0.0, keepdims=True))
-    values = np.ldexp(dataset.values, -powers)
+    values = dataset.values.astype(np.result_type(dataset.values, np.float32))
+    largest, powers = np.frexp(np.abs(values).max(axis=1, initial=0.0, keepdims=True))
+    values = np.ldexp(values, -powers)
     if ANGULAR[metric]:
         values -= values.mean(axis=1, keepdims=True)
     lengths = np.linalg.norm(values, axis=1)

@@ -187,6 +187,7 @@ class MapEstimator(MapTransformer):
             raise InputError(f"solver_options has {doubled[0]!r}, which is a parameter by itself")
         result = thalweg.minimize(objective, **parameters, **options)
         self._keep(result, dataset, objective)
+        self._fitted_parameters = self.get_params(deep=False)
         self._placed = None
         if objective.options is not None and self.keep_data:
             layout = objective.layout
@@ -264,7 +265,8 @@ class MapEstimator(MapTransformer):
                     f"places must have shape (n, {self._n_features_out}), as the map has, not "
                     f"{np.shape(X)}"
                 )
-            if scipy.sparse.issparse(placed.points) or self.metric == "precomputed":
+            metric = self._fitted_parameters["metric"]
+            if scipy.sparse.issparse(placed.points) or metric == "precomputed":
                 raise InputError(
                     "inverse_transform averages points, and needs them as a dense array"
                 )
@@ -278,10 +280,10 @@ class MapEstimator(MapTransformer):
 
         Of this rank's points; collective in a map fitted on several ranks.
         """
-        data = self._fitted_data()
+        data, model = self._fitted_data(), self._as_fitted()
         with job_threads(self.n_jobs, data.comm):
-            fixed = {"start": self.embedding_, **self._as_fitted()}
-            _, objective = self._objective(data, None, fixed)
+            fixed = {"start": self.embedding_, **model._fitted_options()}
+            _, objective = model._objective(data, None, fixed)
             return faithfulness(data, self.embedding_, objective, neighbors=neighbors)
 
     @available_if(places_new_points)
@@ -290,14 +292,17 @@ class MapEstimator(MapTransformer):
 
         Of this rank's points, shape (local_rows,): the mean, over pairs of these fits, of the
         Jaccard index of the nearest ``neighbors`` in the map.  Seeds change the start by a
-        thousandth; with ``init="random"`` wholly.  Collective in a map fitted on several ranks.
+        thousandth; with ``init="random"`` wholly; places that are given count as ``"auto"``.
+        Collective in a map fitted on several ranks.
         """
-        data, lists = self._fitted_data(), []
+        data, lists, model = self._fitted_data(), [], clone(self._as_fitted())
+        if not isinstance(model.init, str):
+            model.init = "auto"
         refuse_differing(data.comm, "the arguments of stability", n, neighbors)
         for name, number in ("n", n), ("neighbors", neighbors):
             Option(name, int, 5, "", minimum=1).check(number, "stability")
         for seed in range(max(2, n)):
-            places = clone(self).set_params(random_state=seed).fit(data).embedding_
+            places = model.set_params(random_state=seed).fit(data).embedding_
             count = min(neighbors, data.layout.rows - 1)
             lists.append(nearest_neighbors(data.layout, places.astype(float), count)[0])
         pairs = itertools.combinations(lists, 2)
@@ -308,7 +313,11 @@ class MapEstimator(MapTransformer):
         placed = self._fitted_map()
         return replace(dataset_of(placed.points, placed.layout), labels=self._labels)
 
-    def _as_fitted(self) -> dict[str, Any]:
+    def _as_fitted(self) -> "MapEstimator":
+        """The model with the parameters of its fit, whatever was set since."""
+        return copy.copy(self).set_params(**self._fitted_parameters)  # type: ignore[no-any-return]
+
+    def _fitted_options(self) -> dict[str, Any]:
         """Options that make the objective again more quickly."""
         return {}
 

@@ -63,7 +63,7 @@ class PairwiseEstimator(MapEstimator):
         if "kl_divergence" in result.metrics:
             self.kl_divergence_ = float(result.metrics["kl_divergence"])
 
-    def _as_fitted(self) -> dict[str, Any]:
+    def _fitted_options(self) -> dict[str, Any]:
         # Of complements, the sum of the weights counts too.
         made = getattr(self, "repulsive_weights", "uniform") == "complement"
         return {"density": 0.0, **({} if made else {"weights": self.affinities_})}

@@ -25,7 +25,8 @@ class NeighborsTransformer(KNeighborsTransformer):  # type: ignore[misc]
     n_neighbors, mode
         As there: neighbors beside the row itself, and ``"distance"`` or ``"connectivity"``.
     metric, neighbor_search, n_jobs
-        As of the maps, the metric one that scikit-learn has, too.
+        As of the maps, the metric one that scikit-learn has, too; of negative numbers
+        "braycurtis" is SciPy's.
 
     Attributes
     ----------
@@ -57,7 +58,7 @@ class NeighborsTransformer(KNeighborsTransformer):  # type: ignore[misc]
         """Keep the rows of X, real numbers neither too small nor too large to square."""
         validate_data(self, X, accept_sparse="csr")
         super().fit(X, y)
-        _check_numbers(self._fit_X)
+        self._fit_X: Any = _numbers(self._fit_X)
         return self
 
     def kneighbors(
@@ -80,8 +81,7 @@ class NeighborsTransformer(KNeighborsTransformer):  # type: ignore[misc]
                 "neighbor_search must be 'exact' or 'approximate', and n_neighbors less than the "
                 f"{self.n_samples_fit_} fitted rows, not {search!r} and {count}"
             )
-        rows = self._fit_X.astype(np.result_type(self._fit_X, np.float32), copy=False)
-        fitted = dataset_of(rows, None)
+        fitted = dataset_of(self._fit_X, None)
         with job_threads(self.n_jobs):
             if X is None:
                 numbers, squared = nearest_by(fitted, count, self.metric, search)
@@ -91,9 +91,8 @@ class NeighborsTransformer(KNeighborsTransformer):  # type: ignore[misc]
                 numbers = np.hstack([own, numbers])[:, :count]
                 squared = np.hstack([0.0 * own, squared])[:, :count]
             else:
-                X = validate_data(self, X, accept_sparse="csr", reset=False)
-                _check_numbers(X)
-                numbers, squared = nearest_known(rows, None, X, count, self.metric)
+                X = _numbers(validate_data(self, X, accept_sparse="csr", reset=False))
+                numbers, squared = nearest_known(self._fit_X, None, X, count, self.metric)
         return (np.sqrt(squared), numbers) if return_distance else numbers
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -101,8 +100,11 @@ class NeighborsTransformer(KNeighborsTransformer):  # type: ignore[misc]
         return self.fit(X).transform(self._fit_X)
 
 
-def _check_numbers(rows: Any) -> None:
+def _numbers(rows: Any) -> Any:
+    """The rows, checked, in single precision at least."""
     if rows.dtype.kind not in "buif":
         raise InputError(f"the data must be real numbers, not {rows.dtype}")
+    rows = rows.astype(np.result_type(rows.dtype, np.float32), copy=False)
     values = rows.data if scipy.sparse.issparse(rows) else rows
     check_magnitude(values, Layout(MPI.COMM_SELF, *rows.shape))
+    return rows

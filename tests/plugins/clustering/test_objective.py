@@ -1,6 +1,7 @@
 """The objective: derivatives of every kernel and task, Phi, and what ranks do not change."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,6 +84,8 @@ def test_derivatives_of_kernel_functions(name):
     for lower, higher in ((kernel.value, kernel.first), (kernel.first, kernel.second)):
         slope = (lower(beta + step) - lower(beta - step)) / (2 * step)
         np.testing.assert_allclose(higher(beta), slope, rtol=1e-6, atol=1e-9)
+    own = replace(kernel, parameters=())  # of a user, who may call it what it is not
+    assert (own.positive, own.gaussian) == (True, False)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -17,6 +17,7 @@ from sklearn.neighbors import KNeighborsTransformer, kneighbors_graph
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.numerics import principal_components
+from thalweg.parallel import MPI, Layout
 from thalweg_embedding import TSNE, NeighborsTransformer
 from thalweg_embedding.affinities.affinities_from_data import affinities_of
 from thalweg_embedding.affinities.distances import SparseDataset, nearest_by
@@ -134,6 +135,18 @@ def test_our_search_is_a_transformer_of_scikit_learn(form, mode):
     for wrong in ({"neighbor_search": "approx"}, {"neighbor_search": "exact", "n_neighbors": 91}):
         with pytest.raises(InputError, match="and n_neighbors less than the 90 fitted rows"):
             ours.set_params(**wrong).fit_transform(rows)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.float16])
+def test_directions_of_bytes_and_half_numbers_are_in_single_precision(kind):
+    fitted, new = POINTS[:80].astype(kind), POINTS[80:].astype(kind)
+    model = NeighborsTransformer(n_neighbors=7, metric="cosine").fit(fitted)
+    expected = np.sort(cdist(POINTS[80:], POINTS[:80], "cosine"), axis=1)[:, :7]
+    np.testing.assert_allclose(model.kneighbors(new)[0], expected, rtol=1e-5)
+    data = Dataset(POINTS[:80].astype(np.uint8), Layout(MPI.COMM_SELF, 80, 64))
+    np.testing.assert_allclose(
+        nearest_by(data, 7, "cosine")[1], brute_force(POINTS[:80], "cosine", 7)[1], rtol=1e-5
+    )
 
 
 def test_rows_without_distances_are_refused():

@@ -1,5 +1,7 @@
 """What is told of each point of a map agrees with brute force, at any number of ranks."""
 
+import copy
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -122,6 +124,8 @@ def test_a_point_between_two_groups_would_jump():
     model = TSNE(perplexity=15, random_state=0).fit(points)
     scores = model.faithfulness(5)["perturbation"]
     assert scores[100] > 5.0 * np.median(scores)
+    later = copy.copy(model).set_params(metric="cosine", init=np.zeros((3, 2)))  # for another fit
+    np.testing.assert_array_equal(later.faithfulness(5)["perturbation"], scores)
     for weight, most in (None, 0.0), (100.0, 0.1 * scores[100]):  # unless it is anchored
         model.set_params(anchors={100: model.embedding_[100]}, anchor_weight=weight).fit(points)
         assert model.faithfulness(5)["perturbation"][100] <= most
