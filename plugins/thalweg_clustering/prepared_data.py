@@ -1,5 +1,6 @@
 """Rows and labels as the objective wants them: checked, centered, without constant features."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +20,9 @@ from thalweg.parallel import (
     sum_over_ranks,
 )
 
-#: Label of rows whose cluster is not known.
+#: Label of rows whose cluster is not known, and how it is written, by ``numpy.savetxt`` too.
 UNKNOWN = -1
+_UNKNOWN = re.compile(r"|-1(\.0*)?(e\+00)?")
 
 #: Rows whose distances from all others are computed at one time for their median.
 MEDIAN_BLOCK = 16
@@ -136,6 +138,8 @@ def given_labels(
         finite = finite and (unknown or None not in labels.tolist())
     if any_over_ranks(layout.comm, not finite):
         raise InputError(f"{what} contains NaN or infinity; give each row a label")
+    if labels.dtype.kind == "S":  # as HDF5 and FITS have strings
+        labels = np.char.decode(labels, "utf-8", "backslashreplace")
     if labels.dtype == object:
         none = (None, -1) if unknown else ()
         # A number and its digits are two labels.
@@ -144,7 +148,7 @@ def given_labels(
     here = np.unique(labels)
     names = np.unique(np.concatenate([part for part in layout.comm.allgather(here) if len(part)]))
     if unknown:
-        names = names[~np.isin(names, ("", "-1") if names.dtype.kind in "US" else -1)]
+        names = names[[not _UNKNOWN.fullmatch(str(name)) for name in names]]
     if len(names) < 2:
         raise InputError(
             f"{what} has {'a single' if len(names) else 'no'} cluster; give labels of at least two"

@@ -101,18 +101,19 @@ class Certificate:
         if self.pair is not None:
             where = f"attained by points {self.pair[0]} and {self.pair[1]}"
         # The last digit is rounded up: what is printed holds as well.
-        shown = Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(self.delta)
+        shown = Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float
+        delta = shown(self.delta)
         if self.rank is None:
             what = f"{'relative' if self.relative else 'absolute'} change of the {self.quantity}"
             if self.quantity == "neighbors":
                 what = f"place of the {self.n_secants // self.n_points} nearest among candidates"
-            shares = (f"; of {share:.1%} at most {high:.3g}" for share, _, high in self.quantiles)
+            shares = (f"; of {part:.1%} at most {shown(x):g}" for part, _, x in self.quantiles)
             return (
-                f"{what} at most {shown:g} over {self.n_secants} pairs of {self.n_points} rows, "
+                f"{what} at most {delta:g} over {self.n_secants} pairs of {self.n_points} rows, "
                 f"{where}{''.join(shares)}"
             )
         return (
-            f"delta {shown:g} over {self.n_secants} secants of {self.n_points} points "
+            f"delta {delta:g} over {self.n_secants} secants of {self.n_points} points "
             f"({self.secants}), {where}; "
             f"{self.n_coincident} coincident pairs; rank {self.rank}, "
             f"and no embedding of this delta has rank below {self.rank_lower_bound}"

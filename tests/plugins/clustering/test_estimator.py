@@ -262,10 +262,15 @@ def test_rows_without_a_label_are_told_alike_in_all_forms(views, tmp_path):
     settings = {**SETTINGS, "task": "semi-supervised"}
     wanted = KDAC(**settings).fit(points, known)
     assert wanted.embedding_.shape == (90, 2)
-    for form in (known.astype(object), none, known.astype(float), named, np.array(named)):
+    real = known.astype(float)
+    saved = np.array([f"{label:.18e}" for label in real])  # as numpy.savetxt writes numbers
+    texts = (named, np.array(named), np.array(named, dtype="S"), real.astype(str), saved)
+    for form in (known.astype(object), none, real, *texts):
         assert KDAC(**settings).fit(points, form).objective_ == wanted.objective_
     dataset = Dataset.from_array(points, known)
     assert KDAC(**settings).fit(dataset).objective_ == wanted.objective_
+    every = KDAC(**settings).fit(points, given.astype(np.uint64))
+    assert every.objective_ == KDAC(**settings).fit(points, given).objective_
 
     np.save(tmp_path / "points.npy", points)
     np.save(tmp_path / "known.npy", known)

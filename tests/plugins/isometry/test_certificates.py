@@ -3,6 +3,7 @@
 import importlib.util
 import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -76,9 +77,11 @@ def test_a_certificate_holds_the_changes_of_all_pairs(comm, kind, quantity, rela
     truth = changes(points, codes if decoder is None else decoder(codes), quantity, relative)
     assert found.delta_lower <= truth.max() <= found.delta
     every = np.sort(truth[np.triu_indices(ROWS, 1)])
-    for share, low, high in found.quantiles:
+    printed = re.findall(r"% at most (\S+?)(?:;|$)", str(found))
+    for (share, low, high), shown in zip(found.quantiles, printed, strict=True):
         value = every[int(np.ceil(share * len(every))) - 1]
         assert low <= value <= high <= max(1.04 * value, 1e-6) + 1e-9 * found.delta
+        assert high <= float(shown)
     worst = truth.max(axis=1)[layout.start : layout.stop]
     assert (found.row_worst[:, 0] <= worst).all()
     assert (worst <= found.row_worst[:, 1]).all()
