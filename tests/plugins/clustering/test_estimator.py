@@ -138,7 +138,7 @@ def test_a_warm_start_goes_on_from_what_was_found(views):
 @pytest.mark.ranks(1, 2)
 def test_of_several_starts_the_one_of_least_cost_counts(comm):
     stream = np.random.default_rng(1)
-    points, given = stream.normal(size=(60, 6)), np.arange(60) % 2
+    points, given = stream.normal(size=(40, 6)), np.arange(40) % 2
     data = Dataset.from_array(points, None, comm)
     settings = {"components": 1, "sigma": 0.5, "init": "random"}
 

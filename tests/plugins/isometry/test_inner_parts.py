@@ -268,7 +268,7 @@ def with_near_points(points, apart):
     return np.concatenate([points, points[:10] + shifts])
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize("apart", [0.1, 1e-3, 1e-5, 1e-9, 0.0])
 @pytest.mark.parametrize("kind", ["all", "within-class", "neighbors", "sums"])
 def test_value_and_gradient(comm, digits, kind, apart):
