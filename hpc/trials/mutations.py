@@ -45,6 +45,14 @@ LEFT_OUT = {
 #: Changes that keep the meaning: file and changed line, with the reason.
 HARMLESS: dict[tuple[str, str], str] = {
     (
+        "framework/thalweg/parallel/exchange.py",
+        "comm.Irecv([coming[part], part.stop + part.start, row], rank, tag)",
+    ): "a receive says how many may come at most",
+    (
+        "framework/thalweg/engines/secants/secant_bounds.py",
+        "max(0.0, float(np.nextafter(largest - error, +np.inf))),",
+    ): "a unit in the last place of a bound that counts errors many times over",
+    (
         "framework/thalweg/parallel/layout.py",
         "if not _SAFE < square < 2.0 / _SAFE and not math.isnan(square):",
     ): "a norm is right on either side of the bound, which is far from where squares overflow",

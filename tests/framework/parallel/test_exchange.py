@@ -52,6 +52,8 @@ def test_every_rank_gets_the_rows_it_asked_for(comm):
                     assert ghosts.dtype == array.dtype
                     found = np.concatenate([block, ghosts])[plan.positions(rows)]
                     assert np.array_equal(found, array[rows])
+                    some = np.arange(0, layout.rows, 3)
+                    assert np.array_equal(layout.gather_some(block, some), array[some])
 
 
 @pytest.mark.ranks(1, 2, 3)
