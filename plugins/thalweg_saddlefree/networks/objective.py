@@ -129,7 +129,8 @@ class NetworkObjective(
         Which rows are held out does not depend on the ranks.
         """
         rows, inputs, rest = dataset.layout, dataset.values, None
-        count = round(options.held_out * rows.rows)
+        share = options.held_out  # of which a row at least is held out, and one is not
+        count = min(max(round(share * rows.rows), share > 0.0), max(rows.rows - 1, 0))
         if count:
             order = BatchSchedule(rows.rows, 1).positions(0, np.arange(rows.start, rows.stop))
             trained, same = order >= count, targets is inputs

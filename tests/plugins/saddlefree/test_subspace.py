@@ -228,6 +228,7 @@ def test_a_quadratic_function_is_minimized_in_as_many_steps_as_variables():
 def test_a_run_counts_epochs_and_reports_the_objective_over_all_rows(comm):
     problem = autoencoder(comm, held_out=0.25)
     assert problem.data_layout.rows == 45
+    assert [autoencoder(comm, held_out=s).data_layout.rows for s in (1e-3, 0.999)] == [59, 1]
     seen = []
     result = thalweg.minimize(
         problem,
