@@ -160,6 +160,7 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, CurvatureForms, LayeredCurvat
                 f"outputs of shape {answer.shape[1:]}; classes are one-hot"
             )
         self._tapped = {name: z.shape[1:] for name, z in seen.items()}
+        self.predictions = int(np.prod(answer.shape[1:-1]))
 
     def _outputs(self, tree: Any, inputs: Any) -> Any:
         return self._model(tree, inputs, lambda name, inputs, z: z)

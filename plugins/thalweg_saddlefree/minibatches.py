@@ -50,6 +50,8 @@ class Minibatches(Capability):
 
     data_layout: Layout  # distribution of the training rows over the ranks
 
+    predictions: int = 1  # that a row holds: as many as a sequence has positions
+
     @abstractmethod
     def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:
         """Restrict later calls to some of the rows.

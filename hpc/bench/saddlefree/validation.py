@@ -69,10 +69,10 @@ GRID: dict[str, tuple[list[dict[str, Any]], list[float]]] = {
 SEQUENCES: dict[str, tuple[list[dict[str, Any]], list[float]]] = {
     "saddle-free-subspace": (
         [
-            {"batch": 16},
-            {"batch": 64},
-            {"batch": 64, "curvature": "gauss-newton"},
-            {"batch": 64, "least_damping": 0.01},
+            {},
+            {"curvature": "gauss-newton"},
+            {"curvature": "gauss-newton", "batch": 64},
+            {"curvature": "gauss-newton", "least_damping": 0.01},
         ],
         [1e-4, 1e-3],
     ),

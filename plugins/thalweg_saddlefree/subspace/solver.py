@@ -28,11 +28,11 @@ from thalweg_saddlefree.minibatches import (
 )
 from thalweg_saddlefree.subspace.model import SubspaceModel
 
-#: Bounds of rows of the first batches, an eighth of all unless the user says; by hand.
+#: Bounds of predictions of the first batches, an eighth of all unless the user says; by hand.
 LEAST_BATCH, BATCH = 100, 1000
 
-#: Rows that curvature is computed from, at least; chosen by hand.
-CURVATURE_ROWS = 250
+#: Predictions that curvature is computed from, at least; chosen by hand.
+CURVATURE_PREDICTIONS = 250
 
 #: A step after which the next batch's slope along it rises by more than so many times the
 #: decrease that its own batch promised is taken back; chosen by hand.
@@ -125,7 +125,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     ] = "hessian"
     batch: Annotated[
         int | None,
-        Help("rows of a step at first; by default an eighth, at most 1000", unit="rows", minimum=1),
+        Help("rows of a step at first; by default an eighth, at most 1000 predictions", minimum=1),
     ] = None
     growth: Annotated[
         float, Help("largest factor of the batch from one epoch to the next; 1 keeps it", minimum=1)
@@ -134,7 +134,8 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         int | None, Help("upper bound of the batch; None: all rows", unit="rows", minimum=1)
     ] = 10 * BATCH
     curvature_share: Annotated[
-        float, Help("share of the batch that curvature sees, 250 rows at least", above=0, maximum=1)
+        float,
+        Help("share of a batch that curvature sees; 250 predictions at least", above=0, maximum=1),
     ] = 0.25
     lanczos: Annotated[
         int,
@@ -171,7 +172,8 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         size, done = 0, getattr(objective, "operations", 0)
         if isinstance(objective, Minibatches):
             rows = objective.data_layout.rows
-            size = self.batch or max(LEAST_BATCH, min(BATCH, rows // 8))
+            few, many = (-(-bound // objective.predictions) for bound in (LEAST_BATCH, BATCH))
+            size = self.batch or max(few, min(many, rows // 8))
             size = min(rows, size, self.largest_batch or rows)
         state = self._evaluated(
             SubspaceState(
@@ -261,7 +263,8 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         """Value and gradient over the batch that comes next."""
         schedule = self._schedule(state)
         if isinstance(state.objective, Minibatches):
-            share = min(1.0, max(self.curvature_share, CURVATURE_ROWS / state.size))
+            least = CURVATURE_PREDICTIONS / state.objective.predictions
+            share = min(1.0, max(self.curvature_share, least / state.size))
             state = state.with_rows(schedule, share)
             first, last = schedule.bounds(state.batch)
             state = replace(state, batch_rows=last - first)

@@ -107,6 +107,11 @@ def test_a_row_of_several_positions_is_their_mean():
     along = flat.layout.random_normal(1)
     for first, second in zip(*(results(each, x, along) for each in (flat, whole)), strict=True):
         np.testing.assert_allclose(second, first, rtol=1e-9, atol=1e-12)
+    many = tuple(array.reshape(100, 3, -1) for array in data(300))
+    problem = JaxNetwork(MPI.COMM_SELF, perceptron, tree, many, "softmax")
+    # About a hundred predictions, and of curvature all, which are fewer than it wants.
+    assert SubspaceSaddleFree().init(problem, x).batch_rows == 33
+    assert problem.curvature_row_count == 33
 
 
 def results(objective, x, along):
