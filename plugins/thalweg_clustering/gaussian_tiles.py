@@ -1,8 +1,7 @@
 """Compiled inner loops of Gaussian kernel sums: weights of row pairs, and what they multiply.
 
-The exponential is a polynomial that the compiler turns into vector instructions; the library's
-scalar ``exp`` would take most of the time.  Rows in single precision are treated in single
-precision, twice as many at a time; sums over more than one chunk are kept in double precision.
+Rows in single precision are treated in single precision, twice as many at a time; sums over more
+than one chunk are kept in double precision.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -11,6 +10,7 @@ import numba
 import numpy as np
 from numba.extending import overload
 
+from thalweg.numerics import exponential
 from thalweg.parallel import kernel
 
 #: Received rows that are treated together: what they need stays in the first-level cache.
@@ -21,34 +21,12 @@ BAND = 32
 
 _FAST = {"contract", "nsz", "arcp", "reassoc"}
 
-
-@numba.njit(inline="always")
-def exponential(x):
-    """``exp(x)`` for ``x <= 0``, to two units in the last place; exp(-700) below -700."""
-    x = max(x, -700.0)
-    n = np.floor(x * 1.4426950408889634 + 0.5)
-    # ln 2 in two parts, so that the remainder, |r| <= ln(2)/2, keeps every bit.
-    r = x - n * 0.693147180369123816490
-    r = r - n * 1.90821492927058770002e-10
-    p = 1.0 / 479001600.0
-    p = p * r + 1.0 / 39916800.0
-    p = p * r + 1.0 / 3628800.0
-    p = p * r + 1.0 / 362880.0
-    p = p * r + 1.0 / 40320.0
-    p = p * r + 1.0 / 5040.0
-    p = p * r + 1.0 / 720.0
-    p = p * r + 1.0 / 120.0
-    p = p * r + 1.0 / 24.0
-    p = p * r + 1.0 / 6.0
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
-    power = np.int64((np.int64(n) + 1023) << 52).view(np.float64)
-    return p * power
+#: With the transformations allowed to the loop that calls it.
+_exponential_double = numba.njit(inline="always")(exponential)
 
 
 @numba.njit(inline="always")
-def exponential_single(x):
+def _exponential_single(x):
     """``exp(x)`` for ``x <= 0`` in single precision, to three units in the last place."""
     x = max(x, np.float32(-87.0))
     n = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
@@ -73,8 +51,8 @@ def _exponential(x):
 @overload(_exponential, inline="always")
 def _choose_exponential(x):
     if x == numba.types.float32:
-        return lambda x: exponential_single(x)
-    return lambda x: exponential(x)
+        return lambda x: _exponential_single(x)
+    return lambda x: _exponential_double(x)
 
 
 @numba.njit(fastmath=_FAST, inline="always")

@@ -23,6 +23,7 @@ from thalweg.engines.secants import (
     visit_pairs,
 )
 from thalweg.errors import InputError
+from thalweg.numerics import unit_rows
 from thalweg.parallel import MPI, Layout, raise_on_all_ranks, refuse_differing, rows_at, sum_large
 from thalweg_isometry import pair_kernels as kernels
 from thalweg_isometry.coarse_products import DOUBLE, Products
@@ -47,7 +48,7 @@ class Table:
         terms, self.multiply = self.rows.shape[1] + 8, products[0]
         self.center, own = np.zeros(self.rows.shape[1]), 0.0
         if quantity == "cosine":
-            self.rows, own = _unit_rows(self.rows), 2.1 * gamma(terms)
+            self.rows, own = unit_rows(self.rows.astype(float)), 2.1 * gamma(terms)
         elif quantity == "distance":  # outliers do not move the median
             numbers = np.unique(np.linspace(0, layout.rows - 1, SAMPLE).astype(np.int64))
             self.center = np.median(layout.gather_some(self.rows, numbers).astype(float), axis=0)
@@ -89,14 +90,6 @@ def _checked(rows: np.ndarray, count: int) -> np.ndarray:
         if ((size > LARGEST_COMPONENT) | ((size > 0) & (size < 1.0 / LARGEST_COMPONENT))).any():
             raise InputError("the rows hold numbers above 1e100 or below 1e-100; scale them")
     return rows
-
-
-def _unit_rows(rows: np.ndarray) -> np.ndarray:
-    """Rows of norm 1, but for those of zeros."""
-    rows = rows.astype(float)
-    rows /= np.maximum(np.abs(rows).max(axis=1, initial=0.0, keepdims=True), 1e-300)
-    norms = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-    return np.asarray(rows / np.where(norms > 0.0, norms, 1.0))
 
 
 class PairChanges:

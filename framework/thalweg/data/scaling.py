@@ -95,19 +95,12 @@ def check_magnitude(
     Values that are not finite are another matter, and pass.
     """
     largest = max_over_ranks(layout.comm, largest_value(values))
-    if size := magnitude(largest, dtype or values.dtype, (layout.rows, layout.columns)):
-        raise InputError(
-            f"the values of {what} are too {size} to square; scale the data, whose largest "
-            f"absolute value is {largest:g}"
-        )
-
-
-def magnitude(largest: float, dtype: np.dtype, shape: tuple[int, ...]) -> str:
-    """``"large"`` or ``"small"`` where values of this type cannot be squared, else ``""``."""
     if largest == 0.0 or not math.isfinite(largest):
-        return ""
-    limits = np.finfo(dtype)
-    differences = max(1, math.prod(shape))
-    if largest > 0.5 * math.sqrt(float(limits.max) / differences):
-        return "large"
-    return "small" if largest < math.sqrt(float(limits.tiny) / float(limits.eps)) else ""
+        return
+    limits = np.finfo(dtype or values.dtype)
+    is_large = largest > 0.5 * math.sqrt(float(limits.max) / max(1, layout.size))
+    if is_large or largest < math.sqrt(float(limits.tiny) / float(limits.eps)):
+        raise InputError(
+            f"the values of {what} are too {'large' if is_large else 'small'} to square; scale "
+            f"the data, whose largest absolute value is {largest:g}"
+        )

@@ -6,13 +6,15 @@ from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
     from thalweg.numerics.descent import backtrack, conjugate_gradients, parabola_ratio, two_loop
-    from thalweg.numerics.distances import squared_distance, squared_distances
+    from thalweg.numerics.distances import squared_distance, squared_distances, unit_rows
+    from thalweg.numerics.exp_polynomial import exponential
     from thalweg.numerics.k_means import lloyd
     from thalweg.numerics.principal import inner_products, principal_components
 
 __all__ = [
-    "backtrack", "conjugate_gradients", "inner_products", "lloyd", "parabola_ratio",
+    "backtrack", "conjugate_gradients", "exponential", "inner_products", "lloyd", "parabola_ratio",
     "principal_components", "squared_distance", "squared_distances", "two_loop",
+    "unit_rows",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

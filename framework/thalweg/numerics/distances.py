@@ -1,4 +1,4 @@
-"""Squared distances of two rows, compiled, and of all pairs of rows, by products."""
+"""Squared distances of two rows, compiled, and of all pairs, by products; rows of length 1."""
 
 import numba
 import numpy as np
@@ -19,3 +19,11 @@ def squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Squared distances of all rows of ``a`` from all of ``b``; not for rows that are close."""
     squares = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b)
     return np.maximum(squares - 2.0 * (a @ b.T), 0.0)
+
+
+def unit_rows(rows: np.ndarray) -> np.ndarray:
+    """Rows divided by their lengths, those of zeros as they are; shape ``(n, columns)``."""
+    # They are first scaled by powers of two, so that no square overflows or vanishes.
+    rows = np.ldexp(rows, -np.frexp(np.abs(rows).max(axis=1, initial=0.0, keepdims=True))[1])
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(lengths > 0.0, lengths, 1.0))

@@ -17,6 +17,7 @@ from scipy.spatial.distance import cdist
 from thalweg.data import Dataset, check_magnitude
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError, refuse_masked, suggestion
+from thalweg.numerics import unit_rows
 from thalweg.parallel import (
     MPI,
     Layout,
@@ -259,8 +260,7 @@ def measured_together(
 
 def _directions(dataset: Dataset, metric: str) -> tuple[Dataset, np.ndarray]:
     """Rows of unit length, zero where they have no direction, and which have one."""
-    # They are first scaled by powers of two, so that no square overflows or vanishes; those of
-    # bytes would be in half precision.
+    # Those of bytes would be in half precision.
     if isinstance(dataset, SparseDataset):
         if ANGULAR[metric]:
             raise InputError(
@@ -268,6 +268,7 @@ def _directions(dataset: Dataset, metric: str) -> tuple[Dataset, np.ndarray]:
                 "data"
             )
         rows = dataset.sparse.tocsr().astype(np.result_type(dataset.sparse.dtype, np.float32))
+        # As thalweg.numerics.unit_rows scales dense rows.
         powers = np.frexp(abs(rows).max(axis=1).toarray().ravel())[1]
         rows.data = np.ldexp(rows.data, -np.repeat(powers, np.diff(rows.indptr)))
         lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
@@ -275,17 +276,14 @@ def _directions(dataset: Dataset, metric: str) -> tuple[Dataset, np.ndarray]:
         scaled = scipy.sparse.diags(1.0 / np.where(has, lengths, 1.0)) @ rows
         return replace(dataset, sparse=scaled.tocsr()), has
     values = dataset.values.astype(np.result_type(dataset.values, np.float32))
-    largest, powers = np.frexp(np.abs(values).max(axis=1, initial=0.0, keepdims=True))
-    values = np.ldexp(values, -powers)
     if ANGULAR[metric]:
+        largest, powers = np.frexp(np.abs(values).max(axis=1, initial=0.0))
+        values = np.ldexp(values, -powers[:, None])
         values -= values.mean(axis=1, keepdims=True)
-    lengths = np.linalg.norm(values, axis=1)
-    has = lengths > 0.0
-    if ANGULAR[metric]:  # what rounding leaves of a constant row
+        # What rounding leaves of a constant row.
         rounding = 8.0 * np.finfo(values.dtype).eps * math.sqrt(values.shape[1])
-        has = lengths > rounding * largest[:, 0]
-        values[~has] = 0.0
-    return dataset.with_values(values / np.where(has, lengths, 1.0)[:, None]), has
+        values[np.linalg.norm(values, axis=1) <= rounding * largest] = 0.0
+    return dataset.with_values(unit_rows(values)), values.any(axis=1)
 
 
 def nearest_among(

@@ -7,7 +7,6 @@ with gradient, Hessian products, Laplacians and every partial-Hessian strategy.
 
 import functools
 import hashlib
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
@@ -18,6 +17,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from thalweg.errors import InputError
+from thalweg.numerics import exponential
 
 #: Transformations of sums allowed to the compiler; infinities and NaN keep their meaning.
 FASTMATH = frozenset({"reassoc", "contract", "nsz", "arcp"})
@@ -162,26 +162,8 @@ def _check_derivatives(function: Callable[..., Any], name: str) -> None:
             )
 
 
-#: 1/11! to 1/0!, and the odd numbers below 21: of the series of exp and artanh.
-INVERSE_FACTORIALS = tuple(1.0 / math.factorial(n) for n in range(11, -1, -1))
+#: The odd numbers below 21, of the series of artanh.
 ODD = tuple(float(n) for n in range(19, 0, -2))
-
-
-@register_jitable
-def exp_minus(d: float) -> float:
-    """exp(-d) to the last bit or two, in a form that the compiler turns into vector code.
-
-    The usual reduction to |r| <= log(2)/2 and a Taylor polynomial.  Beyond d = 700
-    it stays at 1e-304 instead of falling to zero.
-    """
-    d = min(max(d, -700.0), 700.0)
-    k = math.floor(0.5 - d * 1.4426950408889634)
-    r = (-d - k * 0.6931471803691238) - k * 1.9082149292705877e-10  # log 2 in two parts
-    p = 1.0 / 479001600.0
-    for coefficient in INVERSE_FACTORIALS:
-        p = p * r + coefficient
-    power: Any = np.int64((np.int64(k) + 1023) << 52).view(np.float64)
-    return p * power
 
 
 @register_jitable
@@ -248,7 +230,7 @@ def _logarithm(real: Any) -> Callable[..., Any]:
 
 
 def _gaussian(d: float) -> tuple[float, float, float]:
-    e = exp_minus(d)
+    e = exponential(-d)
     return e, -e, e
 
 

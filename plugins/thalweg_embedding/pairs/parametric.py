@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from thalweg.numerics import exponential
 from thalweg_embedding.pairs.functions import (
     LOGARITHM,
     STUDENT,
     PairFunction,
-    exp_minus,
     log_one_plus,
     log_one_plus_single,
 )
@@ -48,7 +48,7 @@ def student_functions(degrees_of_freedom: float) -> Functions:
 
     def power(d: float) -> tuple[float, float, float]:
         k = 1.0 / (1.0 + over_a * d)
-        value = exp_minus(a * log_one_plus(over_a * d))
+        value = exponential(-a * log_one_plus(over_a * d))
         return value, -value * k, beyond * value * k * k
 
     name, source = f"(1 + d/{a:g})", (student_functions, (degrees_of_freedom,))
@@ -69,13 +69,13 @@ def cross_entropy_functions(a: float, b: float, offset: float) -> Functions:
 
     def attraction(d: float) -> tuple[float, float, float]:
         s = offset + d
-        t = a * exp_minus(-b * log_one_plus(s - 1.0))
+        t = a * exponential(b * log_one_plus(s - 1.0))
         share = b / (s * (1.0 + t))
         return log_one_plus(t), t * share, t * share * (b - 1.0 - t) / (s * (1.0 + t))
 
     def repulsion(d: float) -> tuple[float, float, float]:
         s = offset + d
-        t = a * exp_minus(-b * log_one_plus(s - 1.0))
+        t = a * exponential(b * log_one_plus(s - 1.0))
         slope = b / (s * (1.0 + t))
         return log_one_plus(1.0 / t), -slope, slope * (1.0 + (b + 1.0) * t) / (s * (1.0 + t))
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from thalweg_embedding.pairs.functions import STUDENT, CompiledFunction, PairFunction, exp_minus
+from thalweg.numerics import exponential
+from thalweg_embedding.pairs.functions import STUDENT, CompiledFunction, PairFunction
 from thalweg_embedding.pairs.specialize import radial
 from thalweg_embedding.pairs.spectrum import bandwidth
 
@@ -30,9 +31,9 @@ VALUE_LOSS = 0.003
 
 
 @register_jitable
-def _exp_minus_single(d: Any) -> Any:
-    """exp(-d) for d >= 0 in single precision, as vector code; beyond 79 it stays as it is there."""
-    y = min(d, np.float32(79.0)) * np.float32(-1.44269504)
+def _exponential_single(x: Any) -> Any:
+    """exp(x) for x <= 0 in single precision, as vector code; beyond -79 it stays as it is there."""
+    y = max(x, np.float32(-79.0)) * np.float32(1.44269504)
     # Truncation rounds to the nearest, since y <= 0; a floor would go through 64-bit integers.
     k = np.int32(y - np.float32(0.5))
     r = y - np.float32(k)
@@ -47,11 +48,11 @@ def _exp_minus_single(d: Any) -> Any:
 
 
 def _student(real: Any) -> Callable[..., Any]:
-    one, exponential = real(1.0), exp_minus if real is float else _exp_minus_single
+    one, power = real(1.0), exponential if real is float else _exponential_single
 
     def near(d: Any, cut: Any) -> Any:
         inverse = one / (one + d)
-        value = exponential(cut * (one + d)) * inverse
+        value = power(-cut * (one + d)) * inverse
         slope = -value * (cut + inverse)
         return value, slope, -slope * (cut + inverse) + value * inverse * inverse
 
@@ -64,7 +65,7 @@ def _windowed(pair: PairFunction) -> Callable[[float, float], tuple[float, float
     def near(d: float, cut: float) -> tuple[float, float, float]:
         value, slope, curvature = whole(d)
         t = cut * d
-        window = exp_minus(t * t)
+        window = exponential(-t * t)
         first = -2.0 * cut * t
         return (
             value * window,
