@@ -175,10 +175,14 @@ class _Table:
 
     def numbers(self, columns: list[int]) -> np.ndarray:
         # NumPy and the csv module see quotes in other places, and NumPy leaves out empty lines.
-        chosen = ([fields[column] for column in columns] for _, fields in self.rows())
-        lines, failure, array = [_SEPARATOR.join(row) for row in chosen], None, np.empty((0, 0))
+        mark, lines, chosen, others = self.delimiter, self.lines, columns, self.width - 1
+        if mark == " " or any('"' in line or line.count(mark) != others for line in lines):
+            rows = ([fields[column] for column in columns] for _, fields in self.rows())
+            mark, lines = _SEPARATOR, [_SEPARATOR.join(row) for row in rows]
+            chosen = list(range(len(columns)))
+        failure, array = None, np.empty((0, 0))
         try:
-            array = np.loadtxt(lines, delimiter=_SEPARATOR, ndmin=2, comments=None)
+            array = np.loadtxt(lines, delimiter=mark, ndmin=2, usecols=chosen, comments=None)
             if len(array) != len(lines):
                 raise ValueError("a field is empty, or has several lines")
         except (ValueError, IndexError) as error:
