@@ -57,7 +57,8 @@ def map_quality(
         Points as rows, shape (n_samples, n_features), or a :class:`thalweg.Dataset`; and this
         rank's rows of the map, shape (local_rows, d).
     labels
-        Classes of all points, shape (n_samples,); by default those of the data set.
+        Classes of all points, shape (n_samples,); by default those of the data set.  -1 and ""
+        stand for points without one, unless a single class is left, as of 1 and -1.
     neighbors, sample, seed
         Neighbors that are compared, and that vote; most rows that are measured; their seed.
 
@@ -164,7 +165,10 @@ def _known_labels(data: Dataset) -> np.ndarray | None:
     """Labels of all rows, -1 for unknown ones; None if there are none.  Collective."""
     own = data.partial_labels()
     labels = None if own is None else data.layout.gather_rows(own)
-    return None if labels is None or labels.max() < 0 else labels
+    if labels is None or labels.max() < 0:
+        return None
+    # Of a single class and -1, as of 1 and -1, both are classes.
+    return data.gather_labels() if len(np.unique(labels[labels >= 0])) == 1 else labels
 
 
 def trustworthiness(

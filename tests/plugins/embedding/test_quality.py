@@ -51,6 +51,10 @@ def test_unknown_labels_are_no_class(comm):
     assert embedding_quality(places, data, comm)["nearest_neighbor_error"] == 0.0
     none = Dataset.from_array(points, labels=np.full(200, "-1"), comm=comm)
     assert "nearest_neighbor_error" not in embedding_quality(places, none, comm)
+    signs = np.where(np.arange(200) % 2, 1, -1)  # two classes, without structure in the points
+    assert map_quality(data, places, signs)["accuracy"] < 0.7
+    data = Dataset.from_array(points, labels=signs, comm=comm)
+    assert embedding_quality(places, data, comm)["nearest_neighbor_error"] > 0.3
 
 
 @pytest.mark.ranks(1, 2)

@@ -153,6 +153,8 @@ def test_layers_and_values_that_do_not_fit_are_refused_in_one_sentence(comm):
         build_mlp(data, comm, layers=[16, 5, 10])
     with pytest.raises(InputError, match="needs labels"):
         build_mlp(Dataset.from_array(np.ones((3, 2)), comm=comm), comm)
+    with pytest.raises(InputError, match="some rows have no label"):
+        build_mlp(Dataset.from_array(np.ones((3, 2)), ["a", "", "b"], comm=comm), comm)
     big = data.with_values(data.values * 16)
     with pytest.raises(InputError, match="between 0 and 1"):
         build_autoencoder(big, comm, layers=[16, 3], loss="cross-entropy")
