@@ -109,7 +109,8 @@ CHANGES = [
     *(f"objective.{name}=nonsense" for name in
       ("affinity", "graph", "init", "repulsion", "repulsive_weights", "nothing")),
     "objective.init_scale=0", "objective.init_scale=-1", "objective.init_scale=inf",
-    "objective.exaggeration=-3", "objective.exaggeration=0.5", "objective.exaggeration=inf",
+    "objective.early_exaggeration=-3", "objective.early_exaggeration=0.5",
+    "objective.early_exaggeration=inf",
     "objective.repulsion_error=0", "objective.repulsion_error=2", "objective.name=tsne",
     *(f"homotopy.values={value}" for value in
       ("[]", "[-1.0]", "[1.0, inf]", "[nan]", "[[1.0]]", '["a"]', "[true]", "3", "[1.0, -2.0]")),

@@ -12,6 +12,7 @@ from thalweg.lazy import lazy_names
 
 if TYPE_CHECKING:
     from thalweg_embedding.affinities.affinities_from_data import Affinities, affinities_of
+    from thalweg_embedding.alignment import aligned_maps
     from thalweg_embedding.attraction_repulsion import spectrum
     from thalweg_embedding.embedding_from_data import embedding
     from thalweg_embedding.estimators.eigenmaps import LaplacianEigenmaps, LocallyLinearEmbedding
@@ -45,8 +46,8 @@ __all__ = [
     "ELASTIC_EMBEDDING", "SYMMETRIC_SNE", "TSNE", "T_ELASTIC_EMBEDDING", "T_SNE", "UMAP",
     "Affinities", "ElasticEmbedding", "Family", "LaplacianEigenmaps", "LargeVis",
     "LocallyLinearEmbedding", "NegTSNE", "NeighborsTransformer", "PaCMAP", "PairFunction",
-    "PairwiseEmbedding", "SymmetricSNE", "affinities_of", "embedding", "faithfulness", "largevis",
-    "map_quality", "negative_t_sne", "spectrum", "student_sne", "umap",
+    "PairwiseEmbedding", "SymmetricSNE", "affinities_of", "aligned_maps", "embedding",
+    "faithfulness", "largevis", "map_quality", "negative_t_sne", "spectrum", "student_sne", "umap",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

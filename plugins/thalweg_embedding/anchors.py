@@ -83,9 +83,8 @@ class Anchors:
         here, places = (rows >= 0) & (rows < layout.local_rows), np.zeros(layout.shape)
         anchored, rows = np.zeros((layout.local_rows, 1), dtype=bool), rows[here]
         places[rows], anchored[rows] = table[here, 1:], True
-        return cls(
-            layout, places, (weight or 0.0) / layout.rows * anchored, ~anchored | bool(weight)
-        )
+        pull = (weight or 0.0) / layout.rows * anchored
+        return cls(layout, places, pull, ~anchored | bool(weight))
 
 
 class AnchoredEmbedding(PairwiseEmbedding):

@@ -78,7 +78,7 @@ def spectrum(
     names = [*map(stop_name, values), *finer]
     if len({*names}) < len(names):
         raise InputError(f"two stops have one name, rounded: {', '.join(names)}")
-    options["exaggeration"] = 1.0
+    options["early_exaggeration"] = 1.0
     objective, factor = embedding(T_SNE, data, **options), _Factor()
     stops: dict[str, thalweg.Result] = {}
     maps: list[Array] = []

@@ -172,8 +172,7 @@ class _Embedding:
             repulsion, lambda_ = CombinedPairs(repulsion, of_edges, (1.0, -1.0)), 1.0
         values = weights.data if scipy.sparse.issparse(weights) else weights
         entropy = float(scipy.special.entr(values).sum())  # with 0 log 0 = 0
-        exaggeration = options.exaggeration or options.early_exaggeration
-        stages = family.stages(layout.rows, exaggeration, densities is not None)
+        stages = family.stages(layout.rows, options.early_exaggeration, densities is not None)
         made: Any = PairwiseEmbedding if self.anchors is None else AnchoredEmbedding
         objective: Any = made(
             layout,
@@ -216,7 +215,9 @@ class _Embedding:
         if init == "pca":
             rows = principal_components(self.dataset, layout.columns, scale)
         elif init == "spectral":
-            rows = eigenvectors(layout, affinities.weights, scale, affinities.places)
+            weights, places = affinities.weights, affinities.places
+            weights = weights if places is None else places.backward_matrix(weights)
+            rows = eigenvectors(layout, weights, scale)
         return Start(layout, rows, scale, defaults.NOISE * scale)
 
 

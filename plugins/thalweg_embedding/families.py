@@ -114,8 +114,6 @@ def student_sne(
 
     Heavier tails show finer clusters (Kobak et al. 2020), lighter ones approach symmetric SNE.
     """
-    if degrees_of_freedom == 1.0:
-        return T_SNE
     return Family("t-sne", *student_functions(float(degrees_of_freedom)), normalized=True)
 
 

@@ -133,10 +133,9 @@ def memory_per_rank(comm: MPI.Comm) -> float:
 def _is_relocated(problem: Problem) -> bool:
     """Whether rows are brought to ranks by cells of the data, which are taken to be dense."""
     options = problem.objective
-    if options.get("affinity") == "precomputed" or options.get("metric") == "precomputed":
-        return False
-    by_distance = options.get("repulsive_weights") == "squared-distances"
-    return problem.ranks > 1 and problem.rows >= defaults.SLAB_ROWS and not by_distance
+    stay = "precomputed" in (options.get("affinity"), options.get("metric"))
+    stay |= options.get("repulsive_weights") == "squared-distances"
+    return problem.ranks > 1 and problem.rows >= defaults.SLAB_ROWS and not stay
 
 
 def _ghosts(problem: Problem, edges: float) -> float:

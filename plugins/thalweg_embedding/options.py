@@ -21,13 +21,6 @@ Search = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class MapOptions:
-    """Shape of a map: its dimensions."""
-
-    dimensions: Dimensions = 2
-
-
-@dataclass(frozen=True, kw_only=True)
 class AffinityOptions:
     """How affinities are made from points."""
 
@@ -71,13 +64,14 @@ class AffinityOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbeddingOptions(AffinityOptions, MapOptions):
+class EmbeddingOptions(AffinityOptions):
     """Options of :func:`~thalweg_embedding.embedding`.
 
     The usual scales of a start are in :mod:`~thalweg_embedding.defaults`.  Repulsive weights count
     where E- is no logarithm; ``"complement"`` is (1 - mu)/M for affinities mu <= 1 that sum to M.
     """
 
+    dimensions: Dimensions = 2
     init: Annotated[
         Literal["auto", "random", "pca", "spectral"],
         Help(
@@ -113,9 +107,6 @@ class EmbeddingOptions(AffinityOptions, MapOptions):
         float,
         Help("error of a force by the grid, relative to the strongest", minimum=1e-9, maximum=0.1),
     ] = 1e-2
-    exaggeration: Annotated[
-        float | None, Help("an older name of early_exaggeration, which goes first", minimum=1)
-    ] = None
     early_exaggeration: Annotated[
         float | None,
         Help(

@@ -12,7 +12,7 @@ from thalweg.parallel import MPI, Layout
 from thalweg.plugins import Help, with_options
 from thalweg_embedding.affinities.pair_sets import PairOptions, PairSets, pair_sets
 from thalweg_embedding.defaults import MANY_ROWS, NOISE, STAGE_ITERATIONS, START_SCALE
-from thalweg_embedding.options import AffinityOptions, MapOptions
+from thalweg_embedding.options import AffinityOptions, Dimensions
 from thalweg_embedding.pairs.choice import attractive_sum
 from thalweg_embedding.pairs.pair_sum import CombinedPairs
 from thalweg_embedding.pairs.parametric import pacmap_functions
@@ -93,9 +93,10 @@ def _attraction_weights(mid_near: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaCMAPOptions(PairOptions, MapOptions):
+class PaCMAPOptions(PairOptions):
     """Options of :func:`pacmap`: those of its map and its pairs, and where it starts."""
 
+    dimensions: Dimensions = 2
     init: Annotated[
         Literal["auto", "random", "pca"],
         Help(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.engines.hessian import HessianProduct
+from thalweg.engines.hessian import HessianDiagonal, HessianProduct
 from thalweg.engines.laplacian import AttractiveLaplacian
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
@@ -28,7 +28,6 @@ from thalweg_embedding.pairs.all_pairs import AllPairs, PointwiseLogarithms
 from thalweg_embedding.pairs.cells import bounding_box
 from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.pair_sum import PairSum, SecondOrder
-from thalweg_embedding.preconditioners.diagonal import PartialHessianDiagonal
 from thalweg_embedding.preconditioners.partial_hessian import RepulsiveBlocks
 from thalweg_embedding.relocation import Relocation, RowMatrix, degrees_and_free
 from thalweg_embedding.start import Start
@@ -47,12 +46,7 @@ INFLATED = 10.0
 
 
 class PairwiseEmbedding(
-    Objective,
-    HessianProduct,
-    PartialHessianDiagonal,
-    AttractiveLaplacian,
-    RepulsiveBlocks,
-    Homotopy,
+    Objective, HessianProduct, HessianDiagonal, AttractiveLaplacian, RepulsiveBlocks, Homotopy
 ):
     """E(X) = constant + sum p_nm f(d_nm) + lambda E-(X), less a term of densities if wanted.
 
@@ -129,7 +123,7 @@ class PairwiseEmbedding(
         self._lambda = float(lambda_)
         self._final_lambda = float(lambda_)
         self.start = start if start is not None else Start(layout)
-        self._stages = tuple(stages)
+        self.stages = tuple(stages)
         self._stop = dict(stop or {})
         self.default_stage_iterations = stage_iterations
 
@@ -199,13 +193,21 @@ class PairwiseEmbedding(
     def hessian_product(self, x: Array, direction: Array) -> Array:
         """H(x) ``direction``, at the cost of two gradients."""
         self._refuse_densities()
-        _, factor, shift, slopes = self._repelled(x, True)
         product = self.attraction.second_order(PRODUCT, x, direction, 0.0)
-        product += self._lambda * factor * self.repulsion.second_order(PRODUCT, x, direction, shift)
-        if self.normalized:
-            along = sum_over_ranks(self.comm, float(np.vdot(slopes, direction)))
-            product -= (4.0 * self._lambda * factor**2 * float(along)) * slopes
-        return 4.0 * product
+        return 4.0 * (product + self._lambda * self._repulsive_part(PRODUCT, x, direction))
+
+    def _repulsive_part(self, kind: SecondOrder, x: Array, direction: Array) -> Array:
+        """A quarter of second derivatives of E-; of a logarithm's convex part what the sum has."""
+        if not self.normalized:
+            return self.repulsion_scale * self.repulsion.second_order(kind, x, direction, 0.0)
+        _, factor, shift, slopes = self._repelled(x, not kind.convex)
+        part = factor * self.repulsion.second_order(kind, x, direction, shift)
+        if kind.convex:
+            return part
+        along: Any = slopes
+        if kind is PRODUCT:
+            along = float(sum_over_ranks(self.comm, float(np.vdot(slopes, direction))))
+        return part - (4.0 * factor**2 * along) * slopes
 
     def _refuse_densities(self) -> None:
         if self._density_term() is not None:
@@ -220,16 +222,12 @@ class PairwiseEmbedding(
 
     def rowwise_diagonal(self, x: Array) -> Array:
         """The Hessian's diagonal without densities: as a turn of the map turns its blocks."""
-        _, factor, shift, slopes = self._repelled(x, True)
         diagonal = self.attraction.second_order(DIAGONAL, x, x, 0.0)
-        diagonal += self._lambda * factor * self.repulsion.second_order(DIAGONAL, x, x, shift)
-        if self.normalized:
-            diagonal -= 4.0 * self._lambda * factor**2 * slopes**2
-        return 4.0 * diagonal
+        return 4.0 * (diagonal + self._lambda * self._repulsive_part(DIAGONAL, x, x))
 
     def partial_hessian_diagonal(self, x: Array) -> Array:
-        factor, shift = self._factor(x)
-        diagonal = self._lambda * factor * self.repulsion.second_order(CONVEX_DIAGONAL, x, x, shift)
+        """4 D+ + 8 lambda diag(L^xx), L^xx of positive weights."""
+        diagonal = self._lambda * self._repulsive_part(CONVEX_DIAGONAL, x, x)
         return 4.0 * (diagonal + degrees_and_free(self, x)[0][:, None])
 
     def repulsive_product(self, x: Array, direction: Array) -> Array:
@@ -238,15 +236,11 @@ class PairwiseEmbedding(
         Of L^xx the convex part of the repulsion is kept.  What t-SNE's attraction adds to
         it has negative weights throughout, and is left out.
         """
-        factor, shift = self._factor(x)
-        product = self.repulsion.second_order(CONVEX_PRODUCT, x, direction, shift)
-        return 4.0 * self._lambda * factor * product
+        return 4.0 * self._lambda * self._repulsive_part(CONVEX_PRODUCT, x, direction)
 
-    def _factor(self, x: Array) -> tuple[float, float]:
-        if not self.normalized:
-            return self.repulsion_scale, 0.0
-        _, factor, shift, _ = self._repelled(x, False)
-        return factor, shift
+    def weights_at_rows(self) -> Weights:
+        """The attractive weights p where the map's rows lie.  Collective."""
+        return self.weights if self.places is None else self.places.backward_matrix(self.weights)
 
     # -- capabilities ----------------------------------------------------------------------
 
@@ -279,7 +273,7 @@ class PairwiseEmbedding(
 
     def default_homotopy(self) -> Sequence[float]:
         """The stages chosen at construction, as values of lambda."""
-        return tuple(factor * self._final_lambda for factor in self._stages)
+        return tuple(factor * self._final_lambda for factor in self.stages)
 
     def value_at(self, parameter: float, value: float) -> float:
         """The value with another lambda, known where the term of densities does not count."""

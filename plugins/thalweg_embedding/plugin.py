@@ -87,13 +87,13 @@ def thalweg_preconditioners() -> list[PreconditionerSpec]:
     """The partial-Hessian strategies."""
     package = "thalweg_embedding.preconditioners."
     code = {
-        "spectral": package + "spectral:SpectralDirection",
-        "partial-hessian": package + "partial_hessian:PartialHessian",
-        "fixed-point": package + "diagonal:FixedPoint",
-        "hessian-diagonal": package + "diagonal:HessianDiagonalScaling",
+        "spectral": "spectral:SpectralDirection",
+        "partial-hessian": "partial_hessian:PartialHessian",
+        "fixed-point": "diagonal:FixedPoint",
+        "hessian-diagonal": "diagonal:HessianDiagonalScaling",
     }
     return [
-        PreconditionerSpec(name=name, summary=SUMMARIES[name], load=load)
+        PreconditionerSpec(name=name, summary=SUMMARIES[name], load=package + load)
         for name, load in code.items()
     ]
 

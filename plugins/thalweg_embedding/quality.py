@@ -178,17 +178,13 @@ def trustworthiness(
 
     Measured within a sample alone, since it needs the rank of every distance.
     """
+    from sklearn.manifold import trustworthiness as of_whole
+
     sample = sampled_rows(layout, SAMPLE, seed)
     tables = (layout.gather_some(rows, sample).astype(float) for rows in (values, embedding))
     data, shown = (rows - rows.mean(axis=0) for rows in tables)  # whose products lose no digits
     count = min(neighbors, (len(sample) - 1) // 2)
-
-    def measure() -> float:
-        from sklearn.manifold import trustworthiness as of_whole
-
-        return float(of_whole(data, shown, n_neighbors=count))
-
-    return on_root(layout.comm, measure)
+    return on_root(layout.comm, lambda: float(of_whole(data, shown, n_neighbors=count)))
 
 
 def intrinsic_dimension(squared: np.ndarray) -> float:

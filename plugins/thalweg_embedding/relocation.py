@@ -11,6 +11,7 @@ import scipy.sparse
 
 from thalweg.engines.laplacian import AttractiveLaplacian
 from thalweg.parallel import Array, Layout, RowExchange, RowPlan, RowRoutes, rows_at
+from thalweg_embedding.affinities.symmetric import renumbered
 
 
 class Relocation:
@@ -48,13 +49,7 @@ class Relocation:
     def backward_matrix(self, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
         """This rank's rows of the origin, of a square matrix with rows and columns as placed."""
         own = self.forward(np.arange(self.origin.start, self.origin.stop))
-        rows = np.repeat(own, np.diff(matrix.indptr))
-        routes = RowRoutes(self.origin.comm, self.origin.owners(rows))
-        columns = routes.deliver(rows_at(self.layout, own, matrix.indices))
-        entries = routes.deliver(matrix.data)
-        rows = routes.deliver(rows) - self.origin.start
-        shape = (self.origin.local_rows, self.origin.rows)
-        return scipy.sparse.csr_matrix((entries, (rows, columns)), shape=shape)
+        return renumbered(matrix, self.layout, own, self.origin)
 
 
 class RowMatrix:
@@ -103,14 +98,12 @@ def placed_weights(
     return (objective.attractive_weights(x), None) if own is None else own(x)
 
 
-def row_sums(weights: Any, places: Relocation | None) -> np.ndarray:
-    """Sums of placed weights, for this rank's rows of the variable.  Collective."""
-    sums = np.asarray(weights.sum(axis=1), dtype=float).ravel()
-    return sums if places is None else places.backward(sums)
-
-
 def degrees_and_free(objective: Any, x: Array) -> tuple[np.ndarray, np.ndarray]:
     """Row sums of the attractive weights with pulls to anchors, and whether points may move."""
-    sums, anchors = row_sums(*placed_weights(objective, x)), getattr(objective, "anchors", None)
-    free = np.ones((len(sums), 1), dtype=bool) if anchors is None else anchors.free
-    return sums if anchors is None else sums + anchors.pull[:, 0], free
+    weights, places = placed_weights(objective, x)
+    sums = np.asarray(weights.sum(axis=1), dtype=float).ravel()
+    if places is not None:
+        sums = places.backward(sums)
+    if (anchors := getattr(objective, "anchors", None)) is not None:
+        return sums + anchors.pull[:, 0], anchors.free
+    return sums, np.ones((len(sums), 1), dtype=bool)

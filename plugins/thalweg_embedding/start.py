@@ -13,7 +13,6 @@ from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.defaults import START_SCALE
 from thalweg_embedding.eigenmaps.eigenmaps_from_data import laplacian_eigenmaps
-from thalweg_embedding.relocation import Relocation
 
 #: Deviations from the mean beyond which a principal component is an outlier's.
 FAR = 10.0
@@ -74,22 +73,17 @@ def principal_components(dataset: Dataset, dimensions: int, scale: float) -> np.
     return scaled(rows, layout.with_columns(dimensions), scale)
 
 
-def eigenvectors(
-    layout: Layout, weights: Weights, scale: float, places: Relocation | None = None
-) -> np.ndarray:
+def eigenvectors(layout: Layout, weights: Weights, scale: float) -> np.ndarray:
     """This rank's rows of the first eigenvectors of the weights' normalized Laplacian.  Collective.
 
-    The first column has deviation ``scale``.  ``places``: where the rows of ``weights`` lie, if not
-    where those of ``layout`` do.  A graph of weights that is not connected is refused.
+    The first column has deviation ``scale``.  A graph of weights that is not connected is refused.
     """
-    inner = layout if places is None else places.layout
-    rows = Dataset(np.empty((inner.local_rows, 0)), inner.with_columns(0))
+    rows = Dataset(np.empty((layout.local_rows, 0)), layout.with_columns(0))
     objective = laplacian_eigenmaps(
         rows, layout.comm, dimensions=layout.columns, affinity="precomputed", weights=weights
     )
     result = thalweg.minimize(objective, solver="eigen", seed=0)
-    rows_of_map = objective.solution(result.x)
-    return scaled(rows_of_map if places is None else places.backward(rows_of_map), layout, scale)
+    return scaled(objective.solution(result.x), layout, scale)
 
 
 def scaled(rows: np.ndarray, layout: Layout, scale: float) -> np.ndarray:

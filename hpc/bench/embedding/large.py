@@ -26,12 +26,12 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     DEFAULTS: ("L-BFGS + SD", {}, {}),
     "L-BFGS + SD, in stages": (
         "L-BFGS + SD",
-        {"init": "random", "exaggeration": 12.0},
+        {"init": "random", "early_exaggeration": 12.0},
         {"neighbors": NEIGHBORS},
     ),
     "L-BFGS + SD, exact solves": (
         "L-BFGS + SD",
-        {"init": "random", "exaggeration": 1.0},
+        {"init": "random", "early_exaggeration": 1.0},
         {"neighbors": NEIGHBORS, "residual": 1e-8},
     ),
 }
@@ -78,7 +78,7 @@ def measure_large(
         for label in chosen:
             strategy, built, given = VARIANTS.get(label, (label, {}, {}))
             if label in STRATEGIES:
-                built = {"init": "random", "exaggeration": 1.0}
+                built = {"init": "random", "early_exaggeration": 1.0}
                 spectral = STRATEGIES[label][1] in ("spectral", "partial-hessian")
                 given = {"neighbors": NEIGHBORS} if spectral else {}
             objective = build(data, data.comm, weights=weights, **built)

@@ -118,7 +118,7 @@ def _measured(
         "affinities": time.perf_counter() - begin,
         "programs": {},
     }
-    objective = t_sne(data, data.comm, weights=weights, exaggeration=1.0)
+    objective = t_sne(data, data.comm, weights=weights, early_exaggeration=1.0)
 
     def judge(places: np.ndarray, measures: tuple[str, ...] = MEASURES) -> dict[str, float]:
         """KL divergence to a millionth, and the quality of a map."""

@@ -50,7 +50,7 @@ def problems(images: Images) -> dict[str, PairwiseEmbedding]:
     scaled to sum 1, and lambda = 100.
     """
     data = Dataset.from_array(images.values, labels=images.labels, name=images.name)
-    chosen: dict[str, Any] = {"perplexity": PERPLEXITY, "exaggeration": 1.0, "init": "random"}
+    chosen: dict[str, Any] = {"perplexity": PERPLEXITY, "early_exaggeration": 1.0, "init": "random"}
     elastic = elastic_embedding(
         data, data.comm, **chosen, lambda_=100.0, repulsive_weights="squared-distances"
     )

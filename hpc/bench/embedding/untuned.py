@@ -192,7 +192,7 @@ def _judge(
     """
     data = Dataset.from_array(values)
     weights = affinities_of(data, perplexity=30.0, graph="sparse").weights
-    objective = t_sne(data, data.comm, weights=weights, exaggeration=1.0)
+    objective = t_sne(data, data.comm, weights=weights, early_exaggeration=1.0)
     count = min(JUDGED, len(values))
     rows = np.sort(np.random.default_rng(0).choice(len(values), count, replace=False))
 

@@ -64,10 +64,8 @@ class PairOptions:
 
 def pair_counts(rows: int, options: PairOptions) -> tuple[int, int, int]:
     """Neighbors, mid-near and further pairs of a point, of so many."""
-    n_neighbors, mid_near, further = (
-        options.n_neighbors, options.mid_near_ratio, options.further_ratio
-    )  # fmt: skip
-    if n_neighbors is None:
+    mid_near, further = options.mid_near_ratio, options.further_ratio
+    if (n_neighbors := options.n_neighbors) is None:
         n_neighbors = round(10.0 + 15.0 * max(0.0, np.log10(rows / 1e4)))
     k = max(1, min(n_neighbors, int(rows / (1.0 + mid_near + further))))
     return k, round(k * mid_near), min(rows - 1 - k, max(1, round(k * further)))
@@ -91,8 +89,7 @@ def pair_sets(
             "PaCMAP chooses pairs by distances between points of any ranks, for which it needs "
             "dense rows; make them dense, or reduce their columns first"
         )
-    layout = dataset.layout
-    rows = layout.rows
+    layout, rows = dataset.layout, dataset.layout.rows
     if rows < 3:
         raise InputError(f"an embedding needs at least 3 points, and the data have {rows}")
     k, n_mid_near, n_further = pair_counts(rows, options)

@@ -1,31 +1,52 @@
 """Symmetric weights whose rows are distributed over the ranks: made and checked."""
 
-from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
 
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, RowRoutes, max_over_ranks
+from thalweg.parallel import Layout, RowRoutes, max_over_ranks, rows_at
 
 #: A CSR matrix or a dense array: SciPy's types are not known to type checkers.
 Weights: TypeAlias = Any
 
 
-def transposed(layout: Layout, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
-    """This rank's rows of the transpose of a square row-distributed matrix.  Collective."""
-    routes = RowRoutes(layout.comm, layout.owners(matrix.indices))
+def assembled(
+    layout: Layout, rows: np.ndarray, columns: np.ndarray, values: np.ndarray
+) -> scipy.sparse.csr_matrix:
+    """This rank's rows of a square matrix, of entries that the ranks have.  Collective.
+
+    Entries at one place are added in the order of ranks, not in that of their arrival: the same
+    bits every time.
+    """
+    routes = RowRoutes(layout.comm, layout.owners(rows))
     # One type on all ranks: SciPy chooses that of a rank's indices by the number of its entries.
     kind = np.int32 if layout.rows < 2**31 else np.int64
-    own = np.arange(layout.start, layout.stop, dtype=kind)
-    columns = routes.deliver(np.repeat(own, np.diff(matrix.indptr)))
-    rows = routes.deliver(matrix.indices.astype(kind, copy=False))
+    columns = routes.deliver(columns.astype(kind, copy=False))
+    rows = routes.deliver(rows.astype(kind, copy=False))
     rows -= kind(layout.start)
-    values = routes.deliver(matrix.data)
+    values = routes.deliver(values)
     del routes  # which holds as much as a column of these
-    shape = (layout.local_rows, layout.rows)
-    return scipy.sparse.csr_matrix((values, (rows, columns)), shape=shape)
+    return scipy.sparse.csr_matrix((values, (rows, columns)), (layout.local_rows, layout.rows))
+
+
+def renumbered(
+    matrix: scipy.sparse.csr_matrix, layout: Layout, numbers: np.ndarray, wanted: Layout
+) -> scipy.sparse.csr_matrix:
+    """This rank's rows in another layout of a square row-distributed matrix.  Collective.
+
+    ``numbers`` are those that its rows on this rank get, and columns with them.
+    """
+    columns = rows_at(layout, numbers, matrix.indices)
+    return assembled(wanted, np.repeat(numbers, np.diff(matrix.indptr)), columns, matrix.data)
+
+
+def transposed(layout: Layout, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+    """This rank's rows of the transpose of a square row-distributed matrix.  Collective."""
+    own = np.arange(layout.start, layout.stop, dtype=matrix.indices.dtype)
+    columns = np.repeat(own, np.diff(matrix.indptr))
+    return assembled(layout, matrix.indices, columns, matrix.data)
 
 
 def column_numbers(layout: Layout, indices: np.ndarray) -> np.ndarray:
@@ -48,22 +69,6 @@ def both_ways(layout: Layout, columns: np.ndarray, entries: np.ndarray) -> tuple
     return one_way, transposed(layout, one_way)
 
 
-def sum_of_parts(layout: Layout, parts: Sequence[scipy.sparse.spmatrix]) -> scipy.sparse.csr_matrix:
-    """This rank's rows of a sum over ranks.  Collective.
-
-    ``parts[r]`` is what this rank adds to the rows of rank r.  Terms are added in the order of
-    ranks, not in that of their arrival: the same bits every time.
-    """
-    parts = [part.tocoo() for part in parts]
-    routes = RowRoutes(layout.comm, np.repeat(np.arange(len(parts)), [p.nnz for p in parts]))
-    rows, columns, values = (
-        routes.deliver(np.concatenate([getattr(part, name) for part in parts]).astype(kind))
-        for name, kind in (("row", np.int64), ("col", np.int64), ("data", float))
-    )
-    shape = (layout.local_rows, layout.rows)
-    return scipy.sparse.csr_matrix((values, (rows, columns)), shape=shape)
-
-
 def check_weights(layout: Layout, weights: Weights) -> None:
     """Refuse weights that are no symmetric, non-negative graph without loops.  Collective."""
     if weights.shape != (layout.local_rows, layout.rows):
@@ -72,8 +77,7 @@ def check_weights(layout: Layout, weights: Weights) -> None:
             f"give one row and one column for each point"
         )
     sparse = scipy.sparse.csr_matrix(weights)
-    values = sparse.data
-    comm = layout.comm
+    values, comm = sparse.data, layout.comm
     if max_over_ranks(comm, float(not np.isfinite(values).all())):
         raise InputError("affinities must be finite; remove NaN and infinite entries")
     if max_over_ranks(comm, float((-values).max(initial=0.0))) > 0.0:

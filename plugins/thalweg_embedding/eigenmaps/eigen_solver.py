@@ -66,8 +66,7 @@ class Eigen(Solver[EigenState]):
     def step(self, state: EigenState) -> EigenState:
         objective = state.objective
         assert isinstance(objective, SmallestEigenvectors)
-        layout = objective.layout
-        dimensions = layout.columns
+        layout, dimensions = objective.layout, objective.layout.columns
         if dimensions >= layout.rows:
             raise InputError(
                 f"a map of {layout.rows} points by eigenvectors has at most {layout.rows - 1} "
@@ -119,8 +118,7 @@ class Eigen(Solver[EigenState]):
 
     def _on_root(self, objective: Any, dimensions: int) -> np.ndarray:
         layout = objective.layout
-        comm = layout.comm
-        parts = comm.gather(objective.matrix, root=0)
+        parts = layout.comm.gather(objective.matrix, root=0)
         null = layout.gather_rows(objective.null_vector)
         own = objective.matrix.diagonal(k=layout.start) if layout.local_rows else np.zeros(1)
         shift = SHIFT * (float(sum_over_ranks(layout.comm, float(own.sum()))) / layout.rows)
@@ -139,13 +137,11 @@ class Eigen(Solver[EigenState]):
             except (scipy.sparse.linalg.ArpackError, ValueError) as error:
                 raise NumericalError(f"no eigenvectors were found: {error}; {ADVICE}") from error
 
-        whole = on_root(comm, solve)
+        whole = on_root(layout.comm, solve)
         return np.array(whole[layout.start : layout.stop], order="C")
 
     def _alone(self, krylov, matrix, null, shift, dimensions):  # type: ignore[no-untyped-def]
-        rows = matrix.shape[0]
-        method = self._method(rows)
-        if method == "dense" or dimensions + 2 >= rows:
+        if self._method(len(null)) == "dense" or dimensions + 2 >= len(null):
             # The null vector's eigenvalue is moved above all others.
             top = 2.0 * float(abs(matrix).sum(axis=1).max()) + 1.0
             dense = matrix.toarray() + top * np.outer(null, null)

@@ -1,6 +1,5 @@
 """Laplacian eigenmaps and locally linear embedding of a data set."""
 
-import itertools
 from typing import Annotated, Literal
 
 import numpy as np
@@ -9,10 +8,10 @@ import scipy.sparse
 from thalweg.data import Dataset
 from thalweg.engines.laplacian import component_labels
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, sum_over_ranks
+from thalweg.parallel import MPI, sum_over_ranks
 from thalweg.plugins import Help
 from thalweg_embedding.affinities.affinities_from_data import affinities_of, given_affinities
-from thalweg_embedding.affinities.symmetric import Weights, sum_of_parts, transposed
+from thalweg_embedding.affinities.symmetric import Weights, assembled, transposed
 from thalweg_embedding.eigenmaps.eigenvector_embedding import EigenvectorEmbedding
 from thalweg_embedding.eigenmaps.neighbor_graph import neighbor_graph, reconstruction_weights
 from thalweg_embedding.options import Dimensions, Neighbors, Perplexity
@@ -44,8 +43,7 @@ def laplacian_eigenmaps(
         Given or entropic weights whose graph falls into pieces: eigenvectors would only
         tell which piece a point is in; as many neighbors as points.
     """
-    components = 1
-    remedy = "connect the pieces, or embed each by itself"
+    components, remedy = 1, "connect the pieces, or embed each by itself"
     if weights is None and affinity == "neighbors":
         one_way, components = neighbor_graph(dataset, n_neighbors)
         weights = one_way.maximum(transposed(dataset.layout, one_way))
@@ -66,15 +64,11 @@ def laplacian_eigenmaps(
     scaling = 1.0 / np.sqrt(degrees) if normalized else np.ones(layout.local_rows)
     whole = layout.gather_rows(scaling)
     off_diagonal = scipy.sparse.diags(scaling) @ graph @ scipy.sparse.diags(whole)
-    matrix = (_diagonal(layout, degrees * scaling**2) - off_diagonal).tocsr()
+    diagonal = scipy.sparse.diags(degrees * scaling**2, layout.start, graph.shape)
+    matrix = (diagonal - off_diagonal).tocsr()
     null = 1.0 / scaling
     null /= np.sqrt(float(sum_over_ranks(layout.comm, float(null @ null))))
     return EigenvectorEmbedding(layout, matrix, null, scaling, "laplacian-eigenmaps", components)
-
-
-def _diagonal(layout: Layout, entries: np.ndarray) -> scipy.sparse.csr_matrix:
-    """This rank's rows of a diagonal matrix."""
-    return scipy.sparse.diags(entries, layout.start, (len(entries), layout.rows), "csr")
 
 
 def locally_linear_embedding(
@@ -103,10 +97,9 @@ def locally_linear_embedding(
     graph, components = neighbor_graph(dataset, n_neighbors)
     combination = reconstruction_weights(dataset, graph, regularization)
     ones = np.ones(layout.local_rows)
-    residual = (_diagonal(layout, ones) - combination).tocsr()
+    residual = (scipy.sparse.eye(*graph.shape, layout.start) - combination).tocsr()
     # PETSc's product adds what other ranks send in the order of arrival, in other bits each time.
-    product = (residual.T @ residual).tocsr()
-    parts = [product[a:b] for a, b in itertools.pairwise(layout.starts)]
-    matrix = sum_of_parts(layout, parts)
+    product = (residual.T @ residual).tocoo()
+    matrix = assembled(layout, product.row, product.col, product.data)
     null = np.full(layout.local_rows, 1.0 / np.sqrt(layout.rows))
     return EigenvectorEmbedding(layout, matrix, null, ones, "lle", components)

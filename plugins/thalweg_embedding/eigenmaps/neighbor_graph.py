@@ -27,11 +27,6 @@ def neighbor_graph(dataset: Dataset, count: int) -> tuple[scipy.sparse.csr_matri
         raise InputError(
             f"an embedding needs at least 3 points, and the data have n_samples = {layout.rows}"
         )
-    if not 1 <= count < layout.rows:
-        raise InputError(
-            f"the number of neighbors must be at least 1 and less than the {layout.rows} points, "
-            f"not {count}"
-        )
     indices, _ = nearest_neighbors(layout, dataset.values, count)
     starts = np.arange(0, indices.size + 1, count)
     shape = (layout.local_rows, layout.rows)

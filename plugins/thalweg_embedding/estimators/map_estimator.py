@@ -97,7 +97,7 @@ class MapEstimator(MapTransformer):
     _build: ClassVar[Callable[..., PairwiseEmbedding]]  # builder of the objective
 
     #: Options of it with which a run goes on from a map as it is.
-    _going_on: ClassVar[Mapping[str, Any]] = {"exaggeration": 1.0}
+    _going_on: ClassVar[Mapping[str, Any]] = {"early_exaggeration": 1.0}
 
     #: Kinds of rows that it takes, as ``validate_data`` names them.
     _sparse_rows: ClassVar[Any] = "csr"
@@ -118,6 +118,7 @@ class MapEstimator(MapTransformer):
         "negative_sample_rate": "all pairs repel; use lambda_, half of that rate",
         "n_iter_early_exag": "stages end by themselves; use early_exaggeration for their beginning",
         "initialization": "use init",
+        "exaggeration": "use lambda_=1/exaggeration, or early_exaggeration for the beginning",
         **dict.fromkeys(("anchors", "anchor_weight"), "maps whose points all repel take them"),
         "dof": "use degrees_of_freedom=2 * dof - 1",
     }
@@ -169,6 +170,11 @@ class MapEstimator(MapTransformer):
 
     def _fit(self, X: Any, y: Any = None, **options: Any) -> None:
         dataset, objective = self._objective(X, y, options)
+        result = self._minimized(objective)
+        self._keep(result, dataset, objective)
+        result.warn_unless_converged()
+
+    def _minimized(self, objective: PairwiseEmbedding) -> thalweg.Result:
         seed = shared_seed(objective.comm, self.random_state)
         if objective.comm.bcast(self.random_state is None and objective.start.fixed is not None):
             seed = 0
@@ -185,24 +191,7 @@ class MapEstimator(MapTransformer):
         options = dict(self.solver_options or {})
         if doubled := sorted(parameters.keys() & options):
             raise InputError(f"solver_options has {doubled[0]!r}, which is a parameter by itself")
-        result = thalweg.minimize(objective, **parameters, **options)
-        self._keep(result, dataset, objective)
-        self._fitted_parameters = self.get_params(deep=False)
-        self._placed = None
-        if objective.options is not None and self.keep_data:
-            layout = objective.layout
-            self._placed = PlacedMap(
-                dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values,
-                layout.gather_rows(result.x),
-                # A communicator does not survive pickling, which estimators must.
-                layout if objective.comm.size > 1 else None,
-                objective.attraction.function,
-                objective.repulsion.function,
-                objective.normalized,
-                self._repulsion_of_point(objective),
-                objective.options,
-            )
-        result.warn_unless_converged()
+        return thalweg.minimize(objective, **parameters, **options)
 
     @available_if(lambda model: places_new_points(model) and model.metric != "precomputed")
     def partial_fit(self, X: Any, y: Any = None) -> "MapEstimator":
@@ -355,6 +344,7 @@ class MapEstimator(MapTransformer):
         return dataset, type(self)._build(dataset, dataset.comm, **options)
 
     def _keep(self, result: thalweg.Result, dataset: Dataset, objective: PairwiseEmbedding) -> None:
+        """Keep a result, and with the data what places new points."""
         rows = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
         single = rows.dtype == np.float32
         self.embedding_ = result.x.astype(np.float32) if single else result.x
@@ -363,6 +353,20 @@ class MapEstimator(MapTransformer):
         self.objective_ = result.objective
         self.trace_ = result.trace
         self.notes_ = result.notes
+        self._fitted_parameters = self.get_params(deep=False)
+        self._placed = None
+        if objective.options is not None and self.keep_data:
+            self._placed = PlacedMap(
+                rows,
+                objective.layout.gather_rows(result.x),
+                # A communicator does not survive pickling, which estimators must.
+                objective.layout if objective.comm.size > 1 else None,
+                objective.attraction.function,
+                objective.repulsion.function,
+                objective.normalized,
+                self._repulsion_of_point(objective),
+                objective.options,
+            )
 
     def _repulsion_of_point(self, objective: Any) -> float:
         """Weight of a new point's repulsion, lambda of :class:`PlacedMap`."""

@@ -45,7 +45,6 @@ class PairwiseEstimator(MapEstimator):
     density: float = 0.0
     target_weight: float = 0.0
     early_exaggeration: float | None = None
-    exaggeration: float | None = None
     anchors: Any = None
     anchor_weight: float | None = None
     lambda_: float | None = None
@@ -58,8 +57,7 @@ class PairwiseEstimator(MapEstimator):
         super()._keep(result, dataset, objective)
         self.__dict__.pop("affinities_", None)
         if self.keep_data:
-            weights, places = objective.weights, objective.places
-            self.affinities_ = weights if places is None else places.backward_matrix(weights)
+            self.affinities_ = objective.weights_at_rows()
         if "kl_divergence" in result.metrics:
             self.kl_divergence_ = float(result.metrics["kl_divergence"])
 
@@ -104,9 +102,8 @@ class PaCMAP(MapEstimator):
         super()._fit(X, y, seed=shared_seed(comm_of(X), self.random_state), **options)
 
     def _repulsion_of_point(self, objective: Any) -> float:
-        return float(
-            objective.pairs.n_further / objective.pairs.n_neighbors / objective.layout.rows
-        )
+        pairs, rows = objective.pairs, objective.layout.rows
+        return float(pairs.n_further / pairs.n_neighbors / rows)
 
 
 @estimator

@@ -102,7 +102,9 @@ class Boxes:
         if not math.isfinite(extent):
             return None
         decomposition = decompose(self.layout, rows, center, extent)
-        reach, density = side_for(extent), rounded_density(decomposition.density())
+        reach, density = side_for(extent), decomposition.density()
+        if density > 0.0:
+            density = DENSITY_STEP ** round(math.log(density, DENSITY_STEP))
         size = self.layout.rows, self.layout.columns, reach, density
         split = cheapest_split(self.function, *size, self.tolerance, self._pair_cost, CUTS)
         if split is None:
@@ -181,11 +183,6 @@ def cost(
     ball = (1.0, 2.0, math.pi, 4.18879)[dimensions] * split.radius**dimensions
     near = pair * rows * min(float(rows), 3.0 * ball * density)
     return MODE_COST * modes_of(split.band, extent, dimensions) + near
-
-
-def rounded_density(density: float) -> float:
-    """A density of points, rounded to a power of :data:`DENSITY_STEP`."""
-    return DENSITY_STEP ** round(math.log(density, DENSITY_STEP)) if density > 0.0 else 0.0
 
 
 @functools.lru_cache(4096)

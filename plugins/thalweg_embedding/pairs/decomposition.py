@@ -64,11 +64,8 @@ class RowDecomposition:
         """
 
         def with_others(block: np.ndarray) -> np.ndarray:
-            if self._layout.comm.size == 1:
-                return block
-            whole = self._layout.gather_rows(block)
-            before, after = whole[: self._layout.start], whole[self._layout.stop :]
-            return np.concatenate([block, before, after])
+            whole, layout = self._layout.gather_rows(block), self._layout
+            return np.concatenate([block, whole[: layout.start], whole[layout.stop :]])
 
         return with_others
 

@@ -42,10 +42,7 @@ class DensityCorrelation:
         self.layout = layout
         self._places = places
         squared = scipy.sparse.csr_matrix(squared)
-        edges = scipy.sparse.csr_matrix(
-            (np.ones_like(squared.data), squared.indices, squared.indptr), shape=squared.shape
-        )
-        graph = edges.multiply(weights).tocsr()
+        graph = squared.astype(bool).multiply(weights).tocsr()
         products = graph.multiply(squared)
         sums = np.asarray(graph.sum(axis=1)).ravel()
         means = np.asarray(products.sum(axis=1)).ravel() / np.maximum(sums, 1e-300)

@@ -54,8 +54,7 @@ class FixedField:
 
     @functools.cached_property
     def _middle(self) -> tuple[np.ndarray, float]:
-        layout = Layout(MPI.COMM_SELF, *self._points.shape)
-        return bounding_box(layout, self._points)
+        return bounding_box(Layout(MPI.COMM_SELF, *self._points.shape), self._points)
 
     @functools.cached_property
     def _mesh(self) -> np.ndarray:

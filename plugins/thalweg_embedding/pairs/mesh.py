@@ -58,11 +58,6 @@ class Window:
         decades = -math.log10(tolerance)
         taps = int(min(16, max(4, math.ceil(1.35 * decades + 2.0))))
         oversampling = 1.5 if decades < 4.5 else 2.0
-        return cls.with_taps(taps, oversampling)
-
-    @classmethod
-    def with_taps(cls, taps: int, oversampling: float) -> "Window":
-        """A window of so many mesh points."""
         padded = PAD * -(-taps // PAD)
         degree = min(taps + 4, 16)
         nodes = np.cos(np.pi * (np.arange(64) + 0.5) / 64)
@@ -238,10 +233,8 @@ class Mesh:
         whole[np.ix_(outer, middle)] = np.moveaxis(lines[:, first[outer]], 0, 1)
         for axis, numbers in enumerate((first, second, last)):
             if axis >= 3 - self.dimensions:
-                shape = [1, 1, 1]
-                shape[axis] = -1
                 factors = self.deconvolution[np.minimum(numbers, self.kept - 1)] ** 2
-                whole *= factors.reshape(shape)
+                whole *= _along(axis, factors)
         return np.ascontiguousarray(whole, dtype=self.real)
 
     def _numbers(self, axis: int) -> np.ndarray:
@@ -269,9 +262,7 @@ class Mesh:
     def waves(self, axis: int) -> np.ndarray:
         """Wave numbers along an axis in radians per unit, shaped to multiply modes."""
         axis += 3 - self.dimensions
-        shape = [1, 1, 1]
-        shape[axis] = -1
-        return (self.wave * self._numbers(axis)).reshape(shape).astype(self.real)
+        return _along(axis, self.wave * self._numbers(axis)).astype(self.real)
 
     def at_points(self, series: Iterable[np.ndarray], reached: Reached) -> np.ndarray:
         """Real Fourier series at the points, as :meth:`interpolated` returns them.  Collective.
@@ -321,6 +312,11 @@ class Mesh:
         """Mesh coordinate of a point: coordinate times the first number plus the second."""
         shift = 0.5 * self._reach / self.spacing + 0.5 * self.window.taps
         return 1.0 / self.spacing, shift, self.window.taps
+
+
+def _along(axis: int, numbers: np.ndarray) -> np.ndarray:
+    """Numbers along one of three axes."""
+    return np.expand_dims(numbers, tuple({0, 1, 2} - {axis}))
 
 
 def _transformed(kind: str, values: np.ndarray, size: int, axis: int, workers: int) -> np.ndarray:

@@ -1,13 +1,12 @@
 """Diagonal preconditioners: the degrees of the attractive graph, or of the Hessian's diagonal."""
 
-from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
 
 from thalweg.engines.hessian import HessianDiagonal
 from thalweg.engines.laplacian import AttractiveLaplacian
-from thalweg.interfaces import Capability, Objective, Preconditioner
+from thalweg.interfaces import Capability, Preconditioner
 from thalweg.parallel import Array, Layout, sum_over_ranks
 from thalweg_embedding.relocation import degrees_and_free
 
@@ -23,16 +22,6 @@ def floored(layout: Layout, numbers: np.ndarray) -> np.ndarray:
     return np.maximum(numbers, least)
 
 
-class PartialHessianDiagonal(HessianDiagonal):
-    """A positive diagonal of the partial Hessian, beside the diagonal of the whole one."""
-
-    phrase = "diagonal of a partial Hessian"
-
-    @abstractmethod
-    def partial_hessian_diagonal(self, x: Array) -> Array:
-        """4 D+ + 8 lambda diag(L^xx), L^xx of positive weights."""
-
-
 class FixedPoint(Preconditioner):
     """B = 4 D+, the fixed-point iteration of Carreira-Perpinan (2010).
 
@@ -42,17 +31,14 @@ class FixedPoint(Preconditioner):
 
     requires: ClassVar[tuple[type[Capability], ...]] = (AttractiveLaplacian,)
 
-    _inverse: Any
-
     def setup(self, objective: Any, x: Array) -> None:
-        self._objective, self._inverse = objective, None
-        self.update(x)
+        degrees = floored(objective.layout, degrees_and_free(objective, x)[0])
+        self._inverse = 1.0 / (objective.attraction_scale * degrees[:, None])
+        self._objective = objective
 
     def update(self, x: Array) -> None:
-        objective = self._objective
-        if objective.attraction_changes or self._inverse is None:
-            degrees = floored(objective.layout, degrees_and_free(objective, x)[0])
-            self._inverse = 1.0 / (objective.attraction_scale * degrees[:, None])
+        if self._objective.attraction_changes:
+            self.setup(self._objective, x)
 
     def apply(self, residual: Array) -> Array:
         return residual * self._inverse
@@ -67,20 +53,13 @@ class HessianDiagonalScaling(Preconditioner):
 
     requires: ClassVar[tuple[type[Capability], ...]] = (HessianDiagonal,)
 
-    _objective: Any
-    _diagonal: Array
-
-    def setup(self, objective: Objective, x: Array) -> None:
+    def setup(self, objective: Any, x: Array) -> None:
+        diagonal = getattr(objective, "partial_hessian_diagonal", objective.hessian_diagonal)(x)
+        self._diagonal = floored(objective.layout, np.abs(diagonal))
         self._objective = objective
-        self.update(x)
 
     def update(self, x: Array) -> None:
-        objective = self._objective
-        if isinstance(objective, PartialHessianDiagonal):
-            diagonal = objective.partial_hessian_diagonal(x)
-        else:
-            diagonal = objective.hessian_diagonal(x)
-        self._diagonal = floored(objective.layout, np.abs(diagonal))
+        self.setup(self._objective, x)
 
     def apply(self, residual: Array) -> Array:
         return residual / self._diagonal

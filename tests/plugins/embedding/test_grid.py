@@ -151,14 +151,14 @@ def test_a_fall_back_to_all_pairs_is_told_once_with_its_time(comm):
 
 
 @pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize(("taps", "error"), [(4, 2e-2), (6, 5e-4), (12, 1e-7)])
-def test_modes_of_a_mesh_are_those_of_the_points(comm, taps, error):
+@pytest.mark.parametrize(("tolerance", "error"), [(4e-2, 2e-2), (1.3e-3, 5e-4), (4e-8, 1e-7)])
+def test_modes_of_a_mesh_are_those_of_the_points(comm, tolerance, error):
     layout = Layout(comm, 500, 2)
     rows = np.clip(layout.random_normal(0, 10.0), -24.0, 24.0)
     real = np.dtype(np.float64)
-    mesh = Mesh(comm, 2, 50.0, 120.0, 100, Window.with_taps(taps, 1.5), real)
+    mesh = Mesh(comm, 2, 50.0, 120.0, 100, Window.of(tolerance), real)
     modes = mesh.modes(mesh.reached(Cells.of(rows, np.zeros(2), 5.0, real)))
-    origin = np.exp(-1j * np.pi * taps / mesh.size)
+    origin = np.exp(-1j * np.pi * mesh.window.taps / mesh.size)
     whole = layout.gather_rows(rows) + 25.0
     for k in ((0, 0), (3, 4), (-20, 7), (30, 45)):
         found = modes[0][k] * np.prod(mesh.deconvolution[np.abs(k)])
@@ -167,7 +167,7 @@ def test_modes_of_a_mesh_are_those_of_the_points(comm, taps, error):
 
 
 def chosen(rows, extent, tolerance=1e-2):
-    crowd = boxes.rounded_density(rows / extent**2)
+    crowd = rows / extent**2
     split = boxes.cheapest_split(STUDENT, rows, 2, extent, crowd, tolerance, PAIR_COST, boxes.CUTS)
     return split, boxes.cost(split, rows, 2, extent, crowd, PAIR_COST)
 
