@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 from thalweg.numerics import (
     backtrack,
@@ -11,7 +12,9 @@ from thalweg.numerics import (
     principal,
     principal_components,
     squared_distance,
+    squared_distances,
     two_loop,
+    unit_rows,
 )  # fmt: skip
 from thalweg.parallel import Layout
 
@@ -134,3 +137,16 @@ def test_distances_that_differ_by_the_order_of_coordinates_tie():
     zero = np.zeros(2)
     for pair in pairs:
         assert squared_distance(pair, zero) == squared_distance(pair[::-1], zero)
+
+
+def test_distances_and_directions_are_those_of_scipy():
+    random = np.random.default_rng(1)
+    a, b = random.standard_normal((7, 5)), random.standard_normal((4, 5))
+    expected = cdist(a, b, "sqeuclidean")
+    np.testing.assert_allclose(squared_distances(a, b), expected, rtol=1e-12)
+    assert squared_distance(a[2], b[3]) == pytest.approx(expected[2, 3], rel=1e-14)
+    scales = 10.0 ** np.array([[-300], [-160], [0], [160], [300], [0], [0]])
+    a[5] = 0.0
+    found = unit_rows(a * scales)
+    lengths = np.linalg.norm(a, axis=1, keepdims=True)
+    np.testing.assert_allclose(found, a / np.where(lengths > 0, lengths, 1), atol=1e-15)

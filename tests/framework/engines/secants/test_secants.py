@@ -10,7 +10,7 @@ from thalweg.engines.secants.secant_tiles import TILE, TileChoice
 from thalweg.engines.secants.secants import SecantSet
 from thalweg.engines.secants.worst_secants import WorstSecants
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout
+from thalweg.parallel import MPI, Layout, sum_over_ranks
 
 
 def cloud(n, dimension, seed=0):
@@ -49,9 +49,11 @@ def test_the_worst_pairs_are_those_of_a_loop_over_all_pairs(comm, n, dimension, 
     points, components = cloud(n, dimension), random_map(4, dimension)
     i, j, values, lengths = all_pairs(points, components)
     threshold = np.sort(np.abs(values))[-200]
+    told = []  # by each rank of its own pairs
     scan = secants(points, comm).scan(
-        components, threshold, max_pairs=150, per_row=n, n_leading=n_leading
+        components, threshold, max_pairs=150, per_row=n, n_leading=n_leading, progress=told.append
     )
+    assert sum_over_ranks(comm, sum(told)) == scan.n_pairs
     order = np.lexsort((j, i, -np.abs(values)))[:150]
     assert scan.complete
     assert scan.n_secants == scan.n_pairs == n * (n - 1) // 2
