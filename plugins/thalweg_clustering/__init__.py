@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from thalweg_clustering.ism import ISM
     from thalweg_clustering.kdac import KDACObjective
     from thalweg_clustering.kernels import KernelFunction, kernel_function
-    from thalweg_clustering.pair_sum import PairSum
     from thalweg_clustering.pictures import plot_views, views
     from thalweg_clustering.stiefel import Stiefel, StiefelVariable
+    from thalweg_clustering.stiefel_objectives import KernelPairSum
 
 __all__ = [
     "EXPECTED_FAILURES", "ISM", "KDAC", "Alternative", "Alternatives", "Curvilinear",
-    "DimensionGrowth", "KDACObjective", "KernelFunction", "PairSum", "Stiefel",
+    "DimensionGrowth", "KDACObjective", "KernelFunction", "KernelPairSum", "Stiefel",
     "StiefelVariable", "build_kdac", "compare_labelings", "find_alternatives", "kernel_function",
     "plot_views", "views",
 ]  # fmt: skip

@@ -22,11 +22,8 @@ def normalized_mutual_information(
     """
     if comm.size == 1:
         a, b = (np.unique(labels, return_inverse=True)[1] for labels in (a, b))
-    sizes = [max(comm.allgather(int(labels.max(initial=-1)))) + 1 for labels in (a, b)]
-    table = np.zeros(sizes)
-    np.add.at(table, (a, b), 1.0)
-    table = np.asarray(sum_over_ranks(comm, table))
-    table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0] / table.sum()
+    table = shared_rows(a, b, comm)
+    table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
     rows, columns = table.sum(axis=1), table.sum(axis=0)
     if len(rows) == 1 or len(columns) == 1:
         return 1.0 if len(rows) == len(columns) else 0.0
@@ -34,8 +31,16 @@ def normalized_mutual_information(
     return float(min(1.0, max(0.0, mutual_information(table) / np.sqrt(entropies))))
 
 
+def shared_rows(a: np.ndarray, b: np.ndarray, comm: MPI.Comm = MPI.COMM_SELF) -> np.ndarray:
+    """Share of all rows that each pair of clusters of two labelings has in common.  Collective."""
+    sizes = [max(comm.allgather(int(labels.max(initial=-1)))) + 1 for labels in (a, b)]
+    counts = np.bincount(a * sizes[1] + b, minlength=sizes[0] * sizes[1]).astype(float)
+    table = np.asarray(sum_over_ranks(comm, counts)).reshape(sizes)
+    return np.asarray(table / table.sum())
+
+
 def mutual_information(table: np.ndarray) -> float:
-    """Of two labelings, from the share of rows that each pair of their clusters has in common."""
+    """Of two labelings, from their :func:`shared_rows`."""
     filled = table > 0
     single = np.outer(table.sum(axis=1), table.sum(axis=0))
     return float((table[filled] * np.log(table[filled] / single[filled])).sum())

@@ -18,8 +18,8 @@ from thalweg.parallel import agreed, on_root, refuse_differing
 from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.build import NoView, build_kdac
 from thalweg_clustering.kdac import KDACObjective
-from thalweg_clustering.pair_sum import StiefelObjective
 from thalweg_clustering.prepared_data import Preparation, evenly_spread
+from thalweg_clustering.stiefel_objectives import StiefelObjective
 from thalweg_clustering.valleys import SEPARATED, chance_without_valley
 from thalweg_clustering.view_search import VIEW_ROWS
 

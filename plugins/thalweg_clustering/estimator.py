@@ -19,7 +19,7 @@ from thalweg.plugins import Option, check_parameters, declared_options, estimato
 from thalweg_clustering.alternatives import Alternative, find_alternatives
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kernels import KernelFunction
-from thalweg_clustering.prediction import KEPT_ROWS, Predictor
+from thalweg_clustering.prediction import KEPT_ROWS, LabelPredictor
 from thalweg_clustering.prepared_data import centered_points, evenly_spread, given_labels
 from thalweg_clustering.view_search import VIEW_ROWS, find_view
 
@@ -390,7 +390,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         return dataset, columns
 
 
-def _predictor(alternative: Alternative) -> Predictor:
+def _predictor(alternative: Alternative) -> LabelPredictor:
     """Data of predictions, whole on every rank.  Collective."""
     objective = alternative.objective
     assert objective is not None
@@ -404,5 +404,5 @@ def _predictor(alternative: Alternative) -> Predictor:
     share = len(z) / layout.rows
     function = None if kernel.scales is not None else kernel.function
     if not objective.has_embedding:  # U is then of H K H, without D
-        return Predictor.of(z, labels, embedding, values * share, None, function)
-    return Predictor.of(z, labels, embedding, values * np.sqrt(share), degrees, function)
+        return LabelPredictor.of(z, labels, embedding, values * share, None, function)
+    return LabelPredictor.of(z, labels, embedding, values * np.sqrt(share), degrees, function)

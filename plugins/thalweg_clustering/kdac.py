@@ -13,6 +13,7 @@ import numpy as np
 
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
+from thalweg.numerics import unit_rows
 from thalweg.parallel import (
     Array,
     Layout,
@@ -32,10 +33,10 @@ from thalweg_clustering.feature_sums import NystromKernel
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.leading_subspace import Subspace, orthonormal_columns
 from thalweg_clustering.least_curvature import least_curvature
-from thalweg_clustering.pair_sum import LinkSum, PairSum
 from thalweg_clustering.prepared_data import Preparation, centered_indicators, distributed_sample
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 from thalweg_clustering.stiefel import best_gap, smallest_eigenvectors
+from thalweg_clustering.stiefel_objectives import KernelPairSum, LinkSum
 
 #: Similarity to all others together below which a row is like no other, and how little
 #: below one similarities may be before rounding decides.
@@ -51,7 +52,7 @@ TASKS = get_args(Task)
 SCALE_NEIGHBOR = 7
 
 
-class KDACObjective(PairSum, Alternation):
+class KDACObjective(KernelPairSum, Alternation):
     """The W-problem of one task for the present U and D, and how these are renewed.
 
     Parameters
@@ -418,9 +419,3 @@ class KDACObjective(PairSum, Alternation):
     def solution_layout(self) -> Layout:
         """The rows of the data, not those of W."""
         return self.rows
-
-
-def unit_rows(vectors: np.ndarray) -> np.ndarray:
-    """Rows divided by their lengths."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, np.finfo(float).tiny))

@@ -9,7 +9,7 @@ least eigenvalue to be positive there; the eigenvalue itself decides where (10) 
 import numpy as np
 
 from thalweg.parallel import agreed
-from thalweg_clustering.pair_sum import StiefelObjective
+from thalweg_clustering.stiefel_objectives import StiefelObjective
 
 #: Residual at which a Ritz value counts as the eigenvalue, relative to the largest of them, and
 #: the most products.

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thalweg.numerics import squared_distances
-from thalweg_clustering.kdac import unit_rows
+from thalweg.numerics import squared_distances, unit_rows
 from thalweg_clustering.kernels import KernelFunction
 
 #: Rows that are kept for predictions, and new rows that are treated at a time.
@@ -22,7 +21,7 @@ MIN_VALUE = 1e-4
 
 
 @dataclass(frozen=True)
-class Predictor:
+class LabelPredictor:
     """Data of a clustering that :meth:`predict` uses."""
 
     z: np.ndarray  # projected rows in units of sigma, shape ``(m, q)``
@@ -42,7 +41,7 @@ class Predictor:
         values: np.ndarray,
         degrees: np.ndarray | None,
         function: KernelFunction | None,
-    ) -> "Predictor":
+    ) -> "LabelPredictor":
         """From rows that were clustered: U with its eigenvalues, and degrees if U has D."""
         members = np.eye(int(labels.max()) + 1)[labels]
         members /= np.maximum(members.sum(axis=0), 1.0)

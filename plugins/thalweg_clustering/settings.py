@@ -12,9 +12,9 @@ from thalweg_clustering.exact_sums import StreamedKernel
 from thalweg_clustering.ism import ISM
 from thalweg_clustering.kdac import KDACObjective
 from thalweg_clustering.kernels import KernelFunction
-from thalweg_clustering.pair_sum import LinkSum
 from thalweg_clustering.prepared_data import distributed_sample, evenly_spread
 from thalweg_clustering.projected_kernel import ProjectedKernel
+from thalweg_clustering.stiefel_objectives import LinkSum
 
 
 @dataclass

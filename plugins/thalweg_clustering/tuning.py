@@ -10,8 +10,8 @@ from itertools import product
 
 import numpy as np
 
+from thalweg.numerics import unit_rows
 from thalweg.parallel import on_root
-from thalweg_clustering.kdac import unit_rows
 from thalweg_clustering.prepared_data import median_distance
 from thalweg_clustering.settings import Settings
 

@@ -17,7 +17,7 @@ from scipy.stats import normaltest
 
 from thalweg.numerics import squared_distances
 from thalweg.parallel import MPI, Layout
-from thalweg_clustering.agreement import mutual_information
+from thalweg_clustering.agreement import mutual_information, shared_rows
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.valleys import JOINED, SEPARATED, Valleys, cluster_means, covariance
 
@@ -94,9 +94,7 @@ def find_view(
 
 def _information(a: np.ndarray, b: np.ndarray) -> float:
     """Mutual information of two labelings; their entropy if they are one."""
-    sizes = int(a.max()) + 1, int(b.max()) + 1
-    table = np.bincount(a * sizes[1] + b, minlength=sizes[0] * sizes[1]).reshape(sizes)
-    return mutual_information(table / len(a))
+    return mutual_information(shared_rows(a, b))
 
 
 def _repeats(labels: np.ndarray, others: list[np.ndarray], share: float) -> bool:

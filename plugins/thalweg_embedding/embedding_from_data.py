@@ -27,10 +27,10 @@ from thalweg_embedding.anchors import AnchoredEmbedding, Anchors
 from thalweg_embedding.families import Family
 from thalweg_embedding.memory_estimate import require_room
 from thalweg_embedding.options import EmbeddingOptions
-from thalweg_embedding.pairs.choice import attractive_sum, repulsive_sum
 from thalweg_embedding.pairs.density import DensityCorrelation
 from thalweg_embedding.pairs.grid_pairs import GridPairs
 from thalweg_embedding.pairs.pair_sum import CombinedPairs
+from thalweg_embedding.pairs.sum_methods import attractive_sum, repulsive_sum
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 from thalweg_embedding.plugin import STOP
 from thalweg_embedding.start import Start, check_dimensions, eigenvectors, principal_components

@@ -13,9 +13,9 @@ from thalweg.plugins import Help, with_options
 from thalweg_embedding.affinities.pair_sets import PairOptions, PairSets, pair_sets
 from thalweg_embedding.defaults import MANY_ROWS, NOISE, STAGE_ITERATIONS, START_SCALE
 from thalweg_embedding.options import AffinityOptions, Dimensions
-from thalweg_embedding.pairs.choice import attractive_sum
 from thalweg_embedding.pairs.pair_sum import CombinedPairs
 from thalweg_embedding.pairs.parametric import pacmap_functions
+from thalweg_embedding.pairs.sum_methods import attractive_sum
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 from thalweg_embedding.plugin import STOP
 from thalweg_embedding.start import Start, check_dimensions, principal_components

@@ -81,7 +81,7 @@ class Cuts:
 
 
 @dataclass(frozen=True)
-class Progress:
+class ScanState:
     """How far the present scan is, or the last one came."""
 
     number: int = 0  # scans so far, with this one

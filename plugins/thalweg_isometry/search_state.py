@@ -11,7 +11,7 @@ from thalweg.interfaces import TRANSIENT, OwnRows, SolverState
 from thalweg.parallel import RowRoutes, any_over_ranks, sum_over_ranks
 from thalweg_isometry.active import ActiveSecants, holders
 from thalweg_isometry.brackets import DeltaBracket, RankBracket
-from thalweg_isometry.cutting_planes import Cuts, Progress, Subsets
+from thalweg_isometry.cutting_planes import Cuts, ScanState, Subsets
 
 #: What is known of an attempt after a round; of one that ended, open: it is repeated with noise.
 Verdict = Literal["served", "failed", "open"]
@@ -84,7 +84,7 @@ class SearchState(SolverState):
     served: np.ndarray  # map that served the present subset at the least rank so far
     closest: MeasuredMap  # map of least delta seen by a complete scan, a success or not
     fraction: float = 1.0  # share of the tiles that the next scan takes
-    progress: Progress = field(default_factory=Progress)  # of the present scan
+    progress: ScanState = field(default_factory=ScanState)  # of the present scan
     #: Delta of the last scan, the rank of its map, and the number of pairs.
     delta: float = float("nan")
     scanned_rank: int = 0

@@ -10,7 +10,7 @@ from thalweg.interfaces import Solver
 from thalweg.parallel import RowRoutes, any_over_ranks, sum_over_ranks
 from thalweg.plugins import Help
 from thalweg_isometry.active import holders
-from thalweg_isometry.cutting_planes import MAX_CUTS, MIN_CUTS, Progress, parts_of, scan_progress
+from thalweg_isometry.cutting_planes import MAX_CUTS, MIN_CUTS, ScanState, parts_of, scan_progress
 from thalweg_isometry.search_state import MeasuredMap, S, Verdict
 
 #: A scan, and its pairs as numbers of all points.
@@ -58,7 +58,7 @@ class SeparationRounds(Solver[S], Generic[S]):
         if progress.before is None:
             parts = parts_of(secants, fraction, len(psi))
             first = (progress.first + progress.part) % parts
-            progress = Progress(progress.number + 1, first, 0, parts)
+            progress = ScanState(progress.number + 1, first, 0, parts)
         most = self.cuts_per_round or min(max(MIN_CUTS, 4 * secants.n_points), MAX_CUTS)
         # Few points have few rows: let each give more.
         per_row = max(self.per_row, most // max(1, 4 * secants.n_points))

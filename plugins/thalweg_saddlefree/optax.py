@@ -24,7 +24,7 @@ from thalweg_saddlefree.minibatches import BatchSchedule
 from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree, SubspaceState
 
 
-class SaddleFreeState(NamedTuple):
+class OptaxState(NamedTuple):
     """State of the optimizer: a pytree of arrays and numbers."""
 
     steps: int  # steps taken
@@ -134,15 +134,15 @@ class _Steps:
         except self.jax.errors.TracerArrayConversionError as error:
             raise InputError("saddle_free computes with NumPy: call it outside jax.jit") from error
 
-    def init(self, params: Any) -> SaddleFreeState:
+    def init(self, params: Any) -> OptaxState:
         """State before the first step."""
         last = np.zeros(self._prepared(self._numbers(params))[0].layout.rows)
         metric = dict(self.preconditioner.state())
-        return SaddleFreeState(0, last, self.solver.damping, False, metric)
+        return OptaxState(0, last, self.solver.damping, False, metric)
 
     def update(
-        self, grads: Any, state: SaddleFreeState, params: Any = None, **_: Any
-    ) -> tuple[Any, SaddleFreeState]:
+        self, grads: Any, state: OptaxState, params: Any = None, **_: Any
+    ) -> tuple[Any, OptaxState]:
         """The step for a gradient, and the state after it."""
         if params is None:
             raise InputError("give the parameters too: update(grads, state, params)")
@@ -172,4 +172,4 @@ class _Steps:
             params,
         )
         metric = dict(self.preconditioner.state())
-        return updates, SaddleFreeState(state.steps + 1, step, moved.damping, moved.settled, metric)
+        return updates, OptaxState(state.steps + 1, step, moved.damping, moved.settled, metric)

@@ -15,7 +15,7 @@ from thalweg.interfaces import SolverState
 from thalweg.parallel import Array
 from thalweg_saddlefree.curvature import (
     AbsoluteSolver,
-    Direction,
+    AbsoluteStep,
     LanczosAbsolute,
     Slices,
     SpectrumTooWide,
@@ -74,7 +74,7 @@ class AcceptedStep:
     """A step that lowers the objective."""
 
     value: float  # objective that it leads to
-    direction: Direction  # the step before its length was chosen
+    direction: AbsoluteStep  # the step before its length was chosen
     ratio: float  # actual over predicted decrease at length 1
     #: As chosen.
     damping: float
@@ -104,11 +104,11 @@ class StepSearch:
             accepted = self._smaller_dampings(self.solver, accepted)
         return self._other_length(accepted)
 
-    def step(self, direction: Direction, length: float = 1.0) -> np.ndarray:
+    def step(self, direction: AbsoluteStep, length: float = 1.0) -> np.ndarray:
         """This rank's slice of the step in plain variables."""
         return np.asarray(length * self.metric * direction.step)
 
-    def _try(self, direction: Direction, length: float = 1.0) -> float:
+    def _try(self, direction: AbsoluteStep, length: float = 1.0) -> float:
         return self.trials.value(self.step(direction, length))
 
     def _first(self, damping: float) -> AcceptedStep | None:

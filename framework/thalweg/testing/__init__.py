@@ -23,15 +23,15 @@ from thalweg.testing.derivative_checks import (
     check_hessian_diagonal,
     check_hessian_product,
 )
-from thalweg.testing.parts import (
+from thalweg.testing.probes import applied, check_symmetric, random_direction
+from thalweg.testing.reference import SpringProblem
+from thalweg.testing.solver_checks import (
     check_preconditioner,
     check_ranks,
     check_resumption,
     check_same_start,
     check_solver,
 )
-from thalweg.testing.probes import applied, check_symmetric, random_direction
-from thalweg.testing.reference import SpringProblem
 
 __all__ = [
     "SpringProblem", "applied", "check_attractive_weights", "check_capabilities",

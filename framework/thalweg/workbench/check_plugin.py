@@ -34,8 +34,13 @@ from thalweg.plugins.manager import GROUP
 from thalweg.plugins.specs import KINDS
 from thalweg.testing.capabilities import check_capabilities
 from thalweg.testing.derivative_checks import check_gradient
-from thalweg.testing.parts import check_preconditioner, check_ranks, check_same_start, check_solver
 from thalweg.testing.reference import SpringProblem
+from thalweg.testing.solver_checks import (
+    check_preconditioner,
+    check_ranks,
+    check_same_start,
+    check_solver,
+)
 from thalweg.workbench.readers import load_data
 from thalweg.workbench.strict_json import as_json
 

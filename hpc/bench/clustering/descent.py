@@ -17,8 +17,8 @@ import numpy as np
 import thalweg
 from thalweg import Dataset
 from thalweg.interfaces import Solver
-from thalweg_clustering import ISM, Curvilinear, DimensionGrowth, PairSum, build_kdac
-from thalweg_clustering.pair_sum import StiefelObjective
+from thalweg_clustering import ISM, Curvilinear, DimensionGrowth, KernelPairSum, build_kdac
+from thalweg_clustering.stiefel_objectives import StiefelObjective
 
 from .sets import Problem
 from .stored_differences import StoredDifferences
@@ -57,7 +57,7 @@ def measure_descent(problem: Problem, starts: int, seconds: float) -> dict[str, 
         sigma=problem.sigma, lambda_=problem.penalty, init="random", condition=False,
         labelings=[problem.given],
     )  # fmt: skip
-    streamed = PairSum(kdac.kernel, problem.components, kdac.weights)
+    streamed = KernelPairSum(kdac.kernel, problem.components, kdac.weights)
     stored = StoredDifferences(streamed)
     found: dict[str, list[Any]] = {name: [] for name in (*METHODS, PUBLISHED, GROWTH)}
     for seed in range(starts):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.parallel import MPI
-from thalweg_clustering.pair_sum import PairSum, StiefelObjective
+from thalweg_clustering.stiefel_objectives import KernelPairSum, StiefelObjective
 
 
 class StoredDifferences(StiefelObjective):
-    """The objective of a :class:`PairSum` of one rank, with n^2 x d numbers in memory."""
+    """The objective of a :class:`KernelPairSum` of one rank, with n^2 x d numbers in memory."""
 
-    def __init__(self, pair_sum: PairSum) -> None:
+    def __init__(self, pair_sum: KernelPairSum) -> None:
         points = pair_sum.kernel.points
         super().__init__(MPI.COMM_SELF, points.shape[1], pair_sum.layout.columns)
         self.differences = (points[:, None] - points[None]).reshape(-1, points.shape[1])

@@ -22,7 +22,7 @@ from scipy.special import ellipj, ellipk
 from thalweg.parallel import agreed
 from thalweg_saddlefree.curvature.absolute import (
     AbsoluteSolver,
-    Direction,
+    AbsoluteStep,
     SpectrumTooWide,
     refuse_singular,
 )
@@ -114,7 +114,7 @@ class ShiftedMinres:
 class RationalAbsolute(AbsoluteSolver):
     """Steps from shifted solves; memory does not grow with the number of products."""
 
-    def direction(self, damping: float) -> Direction:
+    def direction(self, damping: float) -> AbsoluteStep:
         """The step at this damping."""
         margin = MARGIN
         while True:
@@ -123,7 +123,7 @@ class RationalAbsolute(AbsoluteSolver):
                 return found
             margin *= 100.0  # the spectrum reached below what the nodes had been chosen for
 
-    def _attempt(self, damping: float, margin: float) -> Direction | None:
+    def _attempt(self, damping: float, margin: float) -> AbsoluteStep | None:
         lead = LanczosBasis(self.slices, self.gradient)
         self.steps += lead.extend_to(min(LEAD_STEPS, self.limit), self.product)
         sigma = agreed(self.slices.comm, scipy.linalg.svdvals(lead.tridiagonal()))
@@ -168,7 +168,7 @@ class RationalAbsolute(AbsoluteSolver):
         values = scipy.linalg.eigvalsh_tridiagonal(diagonal, off[:-1])
         self.lowest = float(values[0])
         step = -((weights / shifts) @ minres.solution)
-        return Direction(step, self.model_along(step), error)
+        return AbsoluteStep(step, self.model_along(step), error)
 
     def _error(self, minres: ShiftedMinres, weights: np.ndarray, smallest: float) -> float:
         """Bound on the relative error by the residuals; deactivates shifts that are solved."""

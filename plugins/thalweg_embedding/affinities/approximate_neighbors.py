@@ -52,7 +52,7 @@ def approximate_neighbors(
     """
     reason = f"{layout.rows:,} rows are few"
     if 0.5 * layout.rows > max(ROW_COST, 2 * k):
-        search = _Search(layout, cells or CoarseCells.of(layout, values, seed), values, k)
+        search = _NeighborSearch(layout, cells or CoarseCells.of(layout, values, seed), values, k)
         sample = np.random.default_rng(seed).choice(layout.rows, JUDGED, replace=False)
         rows = layout.own(np.sort(sample))
         true, limits = nearest_neighbors(layout, values, k, rows)
@@ -70,7 +70,7 @@ def approximate_neighbors(
     return ApproximateNeighbors(*nearest_neighbors(layout, values, k), 1.0, reason)
 
 
-class _Search:
+class _NeighborSearch:
     """This rank's rows and their cells, and the search among those of all ranks."""
 
     def __init__(self, layout: Layout, cells: CoarseCells, values: np.ndarray, k: int) -> None:

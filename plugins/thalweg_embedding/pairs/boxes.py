@@ -19,9 +19,9 @@ from thalweg_embedding.pairs.cells import Cells, bounding_box
 from thalweg_embedding.pairs.decomposition import RowDecomposition, decompose
 from thalweg_embedding.pairs.functions import STUDENT, PairFunction
 from thalweg_embedding.pairs.mesh import Mesh, Reached, Window
+from thalweg_embedding.pairs.near_far_split import CUTS, Split, near_function
 from thalweg_embedding.pairs.specialize import at_zero, specialize
 from thalweg_embedding.pairs.spectrum import Spectrum
-from thalweg_embedding.pairs.split import CUTS, Split, near_function
 
 #: Largest number of modes of a box; a map that needs more is not summed by a mesh.
 MAX_MODES = 2**24

@@ -12,8 +12,8 @@ from thalweg_embedding.pairs.boxes import Box, modes_of, side_for
 from thalweg_embedding.pairs.cells import Cells, bounding_box
 from thalweg_embedding.pairs.functions import PairFunction
 from thalweg_embedding.pairs.mesh import Reached
+from thalweg_embedding.pairs.near_far_split import Split
 from thalweg_embedding.pairs.specialize import specialize
-from thalweg_embedding.pairs.split import Split
 
 #: Most modes of a mesh, some 20 bytes each; and of one whose tolerance lets it have half of that.
 MAX_MODES, MAX_COARSE_MODES, COARSE = 2**23, 2**25, 5e-3

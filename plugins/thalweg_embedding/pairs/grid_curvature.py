@@ -17,9 +17,9 @@ from thalweg_embedding.defaults import CURVATURE_PAIR_COST, EXACT_COST
 from thalweg_embedding.pairs import near_loops
 from thalweg_embedding.pairs.boxes import Boxes, Placement
 from thalweg_embedding.pairs.functions import PairFunction
+from thalweg_embedding.pairs.near_far_split import near_function
 from thalweg_embedding.pairs.pair_sum import SecondOrder
 from thalweg_embedding.pairs.specialize import specialize
-from thalweg_embedding.pairs.split import near_function
 
 #: Second derivatives lose this much more to the modes than first ones.
 STRICTER = 0.1

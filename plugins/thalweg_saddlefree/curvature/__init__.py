@@ -1,6 +1,11 @@
 """Functions of a symmetric matrix that is known by its products alone."""
 
-from thalweg_saddlefree.curvature.absolute import AbsoluteSolver, Direction, Model, SpectrumTooWide
+from thalweg_saddlefree.curvature.absolute import (
+    AbsoluteSolver,
+    AbsoluteStep,
+    Model,
+    SpectrumTooWide,
+)
 from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.lanczos import LanczosAbsolute
 from thalweg_saddlefree.curvature.ode import OdeAbsolute
@@ -8,6 +13,6 @@ from thalweg_saddlefree.curvature.operator import CurvatureOperator
 from thalweg_saddlefree.curvature.slices import Slices
 
 __all__ = [
-    "AbsoluteSolver", "CurvatureOperator", "Direction", "LanczosAbsolute", "LanczosBasis",
+    "AbsoluteSolver", "AbsoluteStep", "CurvatureOperator", "LanczosAbsolute", "LanczosBasis",
     "Model", "OdeAbsolute", "Slices", "SpectrumTooWide",
 ]  # fmt: skip

@@ -40,7 +40,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Direction:
+class AbsoluteStep:
     """A saddle-free step with what is known about it."""
 
     step: np.ndarray  # this rank's slice of ``-(H^2 + damping^2 I)^(-1/2) g``
@@ -87,7 +87,7 @@ class AbsoluteSolver(ABC):
         return Model(self.slices.dot(self.gradient, step), curvature)
 
     @abstractmethod
-    def direction(self, damping: float) -> Direction:
+    def direction(self, damping: float) -> AbsoluteStep:
         """The step at this damping; a singular H is refused where it is 0.  Collective."""
 
 

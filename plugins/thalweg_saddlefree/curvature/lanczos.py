@@ -18,7 +18,7 @@ from thalweg.parallel import agreed
 from thalweg_saddlefree.curvature.absolute import (
     SCALE_STEPS,
     AbsoluteSolver,
-    Direction,
+    AbsoluteStep,
     Model,
     refuse_singular,
 )
@@ -57,7 +57,7 @@ class LanczosAbsolute(AbsoluteSolver):
         self.steps += self.basis.extend_to(SCALE_STEPS, self.product)
         return float(np.abs(self.basis.ritz_values()).max())
 
-    def direction(self, damping: float) -> Direction:
+    def direction(self, damping: float) -> AbsoluteStep:
         """The step at this damping; the basis grows only where the error asks for it."""
         error = self._error(damping)
         while (
@@ -71,12 +71,12 @@ class LanczosAbsolute(AbsoluteSolver):
             error = self._error(damping)
         return self.cheap_direction(damping, error)
 
-    def cheap_direction(self, damping: float, error: float | None = None) -> Direction:
+    def cheap_direction(self, damping: float, error: float | None = None) -> AbsoluteStep:
         """The step at this damping from the present basis: no product whatever the error."""
         y, model = self._modeled(damping, len(self.basis))
         self.lowest = float(self.basis.ritz_values()[0])
         error = self._error(damping) if error is None else error
-        return Direction(self.basis.combine(y), model, error)
+        return AbsoluteStep(self.basis.combine(y), model, error)
 
     def _coordinates(self, damping: float, steps: int) -> np.ndarray:
         # An estimate of the error asks for those of earlier estimates again.

@@ -15,7 +15,7 @@ import numpy as np
 from thalweg.numerics import conjugate_gradients
 from thalweg_saddlefree.curvature.absolute import (
     AbsoluteSolver,
-    Direction,
+    AbsoluteStep,
     SpectrumTooWide,
     refuse_singular,
 )
@@ -55,7 +55,7 @@ class OdeAbsolute(AbsoluteSolver):
     _norm: float | None = None
     _smallest: float = 0.0
 
-    def direction(self, damping: float) -> Direction:
+    def direction(self, damping: float) -> AbsoluteStep:
         """The step at this damping; nothing is shared between dampings but the scale."""
         if self._norm is None:
             basis = LanczosBasis(self.slices, self.gradient)
@@ -91,7 +91,7 @@ class OdeAbsolute(AbsoluteSolver):
             refuse_singular(0.0, self._norm, damping)
         step = -solution / np.sqrt(scale)
         reached = worst <= self.inner_part * self.tolerance
-        return Direction(step, self.model_along(step), self.tolerance if reached else worst)
+        return AbsoluteStep(step, self.model_along(step), self.tolerance if reached else worst)
 
     def _solved(self, product: Product, right: np.ndarray) -> tuple[np.ndarray, float]:
         """Solution of ``A x = right``, A positive definite, and its residual relative to ``right``.

@@ -6,7 +6,7 @@ import pytest
 from thalweg import Dataset
 from thalweg.parallel import MPI, agreed, sum_large, sum_over_ranks
 from thalweg_clustering.build import build_kdac
-from thalweg_clustering.pair_sum import StiefelObjective
+from thalweg_clustering.stiefel_objectives import StiefelObjective
 
 
 def _views(n=160, noise=0, seed=0):

@@ -14,7 +14,7 @@ from thalweg import Dataset
 from thalweg.parallel import MPI
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kmeans import kmeans
-from thalweg_clustering.prediction import Predictor
+from thalweg_clustering.prediction import LabelPredictor
 
 
 @pytest.mark.ranks(1, 3)
@@ -146,7 +146,7 @@ def test_a_row_like_no_other_joins_the_cluster_beside_it(comm, near, seed):
     np.testing.assert_array_equal(labels == labels[0], np.append(truth, near) == truth[0])
     z = data.layout.gather_rows(objective.kernel.points)[:, :2]
     values, function = outcome["embedding_values"][:2], objective.kernel.function
-    predictor = Predictor.of(z, labels, embedding, values, degrees, function)
+    predictor = LabelPredictor.of(z, labels, embedding, values, degrees, function)
     np.testing.assert_array_equal(predictor.predict(z), labels)
     # In a prediction the row beside it decides, not a center.
     swapped = dataclasses.replace(predictor, centers=predictor.centers[::-1])

@@ -13,13 +13,13 @@ from thalweg_embedding.defaults import PAIR_COST
 from thalweg_embedding.pairs import boxes, fixed_field
 from thalweg_embedding.pairs.all_pairs import AllPairs
 from thalweg_embedding.pairs.cells import Cells
-from thalweg_embedding.pairs.choice import repulsive_sum
 from thalweg_embedding.pairs.fixed_field import FixedField
 from thalweg_embedding.pairs.functions import GAUSSIAN, STUDENT
 from thalweg_embedding.pairs.grid_pairs import GridPairs
 from thalweg_embedding.pairs.mesh import Mesh, Window
 from thalweg_embedding.pairs.parametric import cross_entropy_functions, student_functions
 from thalweg_embedding.pairs.spectrum import bandwidth
+from thalweg_embedding.pairs.sum_methods import repulsive_sum
 
 CAUCHY_SQUARED = PairFunction(
     lambda d: ((1 + d) ** -2.0, -2 * (1 + d) ** -3.0, 6 * (1 + d) ** -4.0), "(1 + d)^-2"

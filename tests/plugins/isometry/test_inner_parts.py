@@ -13,12 +13,12 @@ from thalweg.testing import check_gradient
 from thalweg_isometry import fromax
 from thalweg_isometry.active import ActiveSecants, hinge, holders
 from thalweg_isometry.baselines import secant_directions
-from thalweg_isometry.descent import descend
 from thalweg_isometry.hinge import lowering_row
 from thalweg_isometry.near_isometry import NearIsometry, build
 from thalweg_isometry.nile_pro import _least, onto_l1_ball
 from thalweg_isometry.normal_equations import KINDS, BoundedForms, SecantColumns, normal_equations
 from thalweg_isometry.secant_avoidance import avoiding
+from thalweg_isometry.small_lbfgs import descend
 
 
 @pytest.fixture

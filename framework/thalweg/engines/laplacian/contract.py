@@ -55,7 +55,7 @@ class System:
     null_vectors: tuple[np.ndarray, ...] = ()
 
 
-class Method(ABC):
+class SolutionMethod(ABC):
     """A solver for one system."""
 
     #: Non-zeros of a complete factor, over all ranks; 0 where there is none, or none is told.

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 from numba import prange
 
-from thalweg.engines.laplacian.contract import Method
+from thalweg.engines.laplacian.contract import SolutionMethod
 from thalweg.errors import NumericalError
 from thalweg.parallel import Layout, RowExchange, RowPlan, kernel, max_over_ranks, sum_over_ranks
 
@@ -19,7 +19,7 @@ SINGLE_RESIDUAL = 1e-4
 BLOCK = 1024
 
 
-class JacobiIterations(Method):
+class JacobiIterations(SolutionMethod):
     """Solves with a sparse, diagonally dominant matrix; nothing is factored.
 
     All columns share each pass over the matrix, which is what an iteration costs, and

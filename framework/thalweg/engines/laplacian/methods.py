@@ -11,7 +11,7 @@ import scipy.linalg
 import scipy.sparse
 import scipy.sparse.linalg
 
-from thalweg.engines.laplacian.contract import Method, System
+from thalweg.engines.laplacian.contract import SolutionMethod, System
 from thalweg.engines.laplacian.jacobi import JacobiIterations
 from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import MPI, raise_on_all_ranks
@@ -64,7 +64,7 @@ def available(method: str) -> bool:
     return names is None or any(PETSc.Sys.hasExternalPackage(name) for name in names)
 
 
-def create_method(system: System) -> Method:
+def create_method(system: System) -> SolutionMethod:
     """The solver of the system's name.  Collective.
 
     A ``NumericalError`` where the matrix cannot be factored.
@@ -84,7 +84,7 @@ def create_method(system: System) -> Method:
     return OnRoot(system, SciPyFactor if name in OWN else partial(PetscSolver, prefix=prefix))
 
 
-class SciPyFactor(Method):
+class SciPyFactor(SolutionMethod):
     """LAPACK's Cholesky factor of a whole matrix, or SuperLU's in an order for symmetric ones."""
 
     def __init__(self, system: System) -> None:
@@ -116,16 +116,16 @@ class SciPyFactor(Method):
         return np.asarray(self._solve(np.ascontiguousarray(block)))
 
 
-class OnRoot(Method):
+class OnRoot(SolutionMethod):
     """A method that runs on rank 0, which gathers right-hand sides and scatters solutions.
 
     The arithmetic is that of one rank: the answer has the same bits at any number of
     ranks and every time, which no parallel factorization promises.
     """
 
-    def __init__(self, system: System, build: Callable[[System], Method]) -> None:
+    def __init__(self, system: System, build: Callable[[System], SolutionMethod]) -> None:
         self.layout = layout = system.layout
-        self.method: Method | None = None
+        self.method: SolutionMethod | None = None
         gather = _csr_on_root if scipy.sparse.issparse(system.rows) else Layout.gather_on_root
         whole = gather(layout, system.rows)
         with raise_on_all_ranks(layout.comm):

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.engines.laplacian.contract import MatrixRows, Method, System
+from thalweg.engines.laplacian.contract import MatrixRows, SolutionMethod, System
 from thalweg.engines.laplacian.methods import available
 from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import Layout, PETSc, raise_on_all_ranks
@@ -42,7 +42,7 @@ _HYPRE = {
 _BLOCKS = {"pc_type": "bjacobi", "sub_pc_type": "icc", "sub_pc_factor_mat_ordering_type": "rcm"}
 
 
-class PetscSolver(Method):
+class PetscSolver(SolutionMethod):
     """A KSP: a factorization applied to all columns at once, or Krylov iterations on each.
 
     The system's name is a key of :data:`KSP_OPTIONS`; ``prefix`` is an options prefix of its own.

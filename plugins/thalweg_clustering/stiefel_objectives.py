@@ -57,7 +57,7 @@ class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
         return w
 
 
-class PairSum(StiefelObjective):
+class KernelPairSum(StiefelObjective):
     """The sum over all pairs of rows, gamma of low rank, and over single pairs ("links").
 
     Parameters

@@ -31,7 +31,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Descent:
+class LbfgsEnd:
     """End of a descent: the point, its measure, and whether the goal was met.
 
     ``stalled``: no step lowers the value, or not fast enough; ``pairs``: those, newest last, with
@@ -58,7 +58,7 @@ def descend(
     most_pairs: int = 10,
     precondition: Precondition = np.copy,
     comm: MPI.Comm = MPI.COMM_SELF,
-) -> Descent:
+) -> LbfgsEnd:
     """Go down until the measure is at most ``goal``.  Collective over ``comm``.
 
     Ends after ``evaluations``, or gives up where no step lowers the value, or where the
@@ -98,7 +98,7 @@ def descend(
         stalled = measure > goal and _is_out_of_reach(history, enough, patience)
     norm = agreed(comm, float(np.linalg.norm(gradient)))
     met = measure <= goal
-    return Descent(point, measure, norm, used, met, stalled and not met, tuple(pairs))
+    return LbfgsEnd(point, measure, norm, used, met, stalled and not met, tuple(pairs))
 
 
 def _is_out_of_reach(history: list[float], enough: float, steps: int) -> bool:

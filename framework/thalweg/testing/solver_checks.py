@@ -1,4 +1,4 @@
-"""Checks of parts: preconditioners are linear, solvers resumed exactly, objectives of any ranks."""
+"""Checks of solvers and preconditioners, as they run and resume, and of objectives on ranks."""
 
 import copy
 import dataclasses
