@@ -15,7 +15,6 @@ import numpy as np
 import thalweg
 from thalweg.data import Dataset
 from thalweg.parallel import agreed, on_root, refuse_differing
-from thalweg_clustering.agreement import normalized_mutual_information
 from thalweg_clustering.build import NoView, build_kdac
 from thalweg_clustering.kdac import KDACObjective
 from thalweg_clustering.prepared_data import Preparation, evenly_spread
@@ -195,10 +194,8 @@ def solved(
                 at_start = objective.outcome(objective.view, by_rows)
                 pairs = (valley, outcome), (_valley(objective, at_start), at_start)
                 valley, outcome = min(pairs, key=lambda pair: pair[0])
-    overlaps = tuple(
-        normalized_mutual_information(outcome["labels"], labels, objective.comm)
-        for labels in (objective.labelings if objective.task == "alternative" else ())
-    )
+    alternative = objective.task == "alternative"
+    overlaps = tuple(objective.overlaps(outcome["labels"])) if alternative else ()
     return Alternative(
         outcome["labels"], outcome["components"].T, outcome["measures"], overlaps, valley,
         objective.preparation, outcome, result, objective,

@@ -302,7 +302,7 @@ class KDACObjective(KernelPairSum, Alternation):
         counts = np.bincount(clusters.labels, minlength=self.clusters).astype(float)
         sizes = np.asarray(sum_over_ranks(self.comm, counts)).astype(int)
         reason = self._degenerate_because(blocks["degrees"][:, 0], sizes)
-        overlaps = self._overlaps(clusters.labels)
+        overlaps = self.overlaps(clusters.labels)
         left = self.kernel.sigma**2 * gap
         holds = bool(left >= bound) if bound == bound else None
         values, k = subspace.values, self.clusters
@@ -343,7 +343,7 @@ class KDACObjective(KernelPairSum, Alternation):
             "measures": measures,
         }
 
-    def _overlaps(self, found: np.ndarray) -> list[float]:
+    def overlaps(self, found: np.ndarray) -> list[float]:
         """Information that clusters share with each labeling, of rows whose label is known."""
         return [
             normalized_mutual_information(found[labels >= 0], labels[labels >= 0], self.comm)

@@ -27,9 +27,9 @@ from thalweg.parallel import (
 from thalweg.plugins import Option
 from thalweg_embedding.affinities.symmetric import renumbered
 from thalweg_embedding.estimators.neighbor_embeddings import PairwiseEstimator
-from thalweg_embedding.pairs.choice import attractive_sum
 from thalweg_embedding.pairs.functions import DISTANCE
 from thalweg_embedding.pairs.pair_sum import CombinedPairs, SecondOrder
+from thalweg_embedding.pairs.sum_methods import attractive_sum
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 
 

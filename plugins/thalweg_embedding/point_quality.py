@@ -90,9 +90,8 @@ def faithfulness(
     InputError
         Not one row of finite numbers for each point, or fewer than 3 points.
     """
-    if not isinstance(data, Dataset):
-        data = Dataset.from_array(data)
-    layout, places = data.layout, checked_map(data.layout, places)
+    data, places = checked_map(data, places)
+    layout = data.layout
     refuse_differing(layout.comm, "the arguments of faithfulness", neighbors, metric)
     possible = Option("neighbors", int, None, "", minimum=1, maximum=layout.rows - 1)
     possible.check(neighbors, "faithfulness")

@@ -87,9 +87,8 @@ def map_quality(
     >>> map_quality(points, 3.0 * points)["recall"]
     1.0
     """
-    if not isinstance(data, Dataset):
-        data = Dataset.from_array(data)
-    layout, places = data.layout, checked_map(data.layout, places)
+    data, places = checked_map(data, places)
+    layout = data.layout
     arguments = labels is None, neighbors, sample, seed
     refuse_differing(layout.comm, "the arguments of map_quality", *arguments)
     with raise_on_all_ranks(layout.comm):
@@ -225,8 +224,10 @@ def are_kept(before: np.ndarray, after: np.ndarray, rows: int) -> np.ndarray:
     return np.isin(own + before, own + after)
 
 
-def checked_map(layout: Layout, places: np.ndarray) -> np.ndarray:
-    """This rank's rows of a map, refused where they do not fit the points.  Collective."""
+def checked_map(data: Dataset | np.ndarray, places: np.ndarray) -> tuple[Dataset, np.ndarray]:
+    """Points, and this rank's rows of their map, refused where they do not fit.  Collective."""
+    data = data if isinstance(data, Dataset) else Dataset.from_array(data)
+    layout = data.layout
     with raise_on_all_ranks(layout.comm):
         refuse_masked(places, "the places")
         places = np.asarray(places, dtype=float)
@@ -238,7 +239,7 @@ def checked_map(layout: Layout, places: np.ndarray) -> np.ndarray:
             )
     refuse_differing(layout.comm, "the dimensions of the map", places.shape[1])
     check_magnitude(places, layout, "the map")
-    return places
+    return data, places
 
 
 def _center_correlation(

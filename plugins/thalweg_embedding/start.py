@@ -9,7 +9,7 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.numerics import principal_components as projected
 from thalweg.parallel import Layout, any_over_ranks, sum_over_ranks
-from thalweg_embedding.affinities.distances import SparseDataset
+from thalweg_embedding.affinities.distances import own_rows
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.defaults import START_SCALE
 from thalweg_embedding.eigenmaps.eigenmaps_from_data import laplacian_eigenmaps
@@ -61,8 +61,7 @@ def principal_components(dataset: Dataset, dimensions: int, scale: float) -> np.
             f"a start from principal components has at most {layout.columns} dimensions "
             f"(the data's columns), not {dimensions}; use init = 'random'"
         )
-    rows = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
-    rows = projected(rows.astype(float), layout, dimensions)
+    rows = projected(own_rows(dataset).astype(float), layout, dimensions)
     for _ in range(MOVES):
         squares = np.asarray(sum_over_ranks(layout.comm, (rows**2).sum(axis=0)))
         limit = FAR * np.sqrt(squares / layout.rows)

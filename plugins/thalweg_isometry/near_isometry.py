@@ -12,6 +12,7 @@ from thalweg.data import Dataset
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.engines.secants import SecantConstraints, SecantSet
 from thalweg.interfaces import Objective
+from thalweg.numerics import unit_rows
 from thalweg.parallel import (
     MPI,
     Array,
@@ -206,8 +207,7 @@ def secant_tiles(
 def _unit_secants(points: Array, others: Array, are_near: Array) -> Iterator[Array]:
     for row in np.flatnonzero(are_near.any(axis=1)):
         difference = points[row] - others[are_near[row]]
-        lengths = np.linalg.norm(difference, axis=1, keepdims=True)
-        yield difference[lengths[:, 0] > 0.0] / lengths[lengths[:, 0] > 0.0]
+        yield unit_rows(difference[difference.any(axis=1)])
 
 
 def delta_or_default(delta: float | None, rank: int | None) -> float | None:

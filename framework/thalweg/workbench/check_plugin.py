@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from thalweg import testing
 from thalweg.data import Dataset
 from thalweg.driver.assembly import objective_identity
 from thalweg.driver.evaluations import read_only
@@ -32,15 +33,6 @@ from thalweg.plugins import (
 )
 from thalweg.plugins.manager import GROUP
 from thalweg.plugins.specs import KINDS
-from thalweg.testing.capabilities import check_capabilities
-from thalweg.testing.derivative_checks import check_gradient
-from thalweg.testing.reference import SpringProblem
-from thalweg.testing.solver_checks import (
-    check_preconditioner,
-    check_ranks,
-    check_same_start,
-    check_solver,
-)
 from thalweg.workbench.readers import load_data
 from thalweg.workbench.strict_json import as_json
 
@@ -129,15 +121,16 @@ class _Suite:
         self.objectives.append(build)
         objective = build(self.comm)
         x, other = (read_only(objective.initial_point(seed)) for seed in (0, 1))
-        self.run(f"{name}: starting point", lambda: check_same_start(objective))
+        self.run(f"{name}: starting point", lambda: testing.check_same_start(objective))
         for seed, start in enumerate((x, other)):
-            check = functools.partial(check_gradient, objective, start, seed=seed)
+            check = functools.partial(testing.check_gradient, objective, start, seed=seed)
             self.run(f"{name}: gradient at start {seed}", check)
-        self.run(f"{name}: capabilities", lambda: ", ".join(check_capabilities(objective, x)))
+        capabilities = functools.partial(testing.check_capabilities, objective, x)
+        self.run(f"{name}: capabilities", lambda: ", ".join(capabilities()))
         self.run(f"{name}: results", lambda: _check_results(objective, x))
         if self.comm.size > 1:
             ranks = f"{name}: one rank and {self.comm.size}"
-            self.run(ranks, lambda: check_ranks(build, self.comm))
+            self.run(ranks, lambda: testing.check_ranks(build, self.comm))
 
     def check_method(self, spec: PreconditionerSpec | SolverSpec) -> None:
         kind = Solver if isinstance(spec, SolverSpec) else Preconditioner
@@ -152,10 +145,10 @@ class _Suite:
             objective = self.fitting(spec.resolve().requires, spec.owner)
             x = objective.initial_point(0)
             if kind is Solver:
-                check_solver(build, objective, x)
+                testing.check_solver(build, objective, x)
             else:
                 preconditioner = build()
-                check_preconditioner(preconditioner, objective, x)
+                testing.check_preconditioner(preconditioner, objective, x)
                 preconditioner.close()
             return f"on {type(objective).__name__}"
 
@@ -180,7 +173,7 @@ class _Suite:
         )
 
     def _candidates(self) -> Iterator[Build]:
-        yield SpringProblem
+        yield testing.SpringProblem
         yield from self.objectives
         for spec in plugins().specs(ObjectiveSpec):
             try:

@@ -20,6 +20,7 @@ from thalweg_embedding.affinities.distances import (
     measured_by_coordinates,
     measured_rows,
     nearest_by,
+    square_matrix,
 )
 from thalweg_embedding.affinities.labeled import follow_labels
 from thalweg_embedding.affinities.row_affinities import entropic_rows, fuzzy_rows
@@ -244,12 +245,7 @@ def _within(perplexity: float, neighbors: int) -> float:
 
 def given_affinities(dataset: Dataset, normalize: bool = True) -> Affinities:
     """Affinities that the data set itself holds, checked, and if wanted scaled to sum 1."""
-    layout = dataset.layout
-    if layout.rows != layout.columns:
-        raise InputError(
-            f"precomputed affinities must be a square matrix, not {layout.rows} x {layout.columns}"
-        )
-    matrix = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
+    layout, matrix = dataset.layout, square_matrix(dataset, "affinities")
     check_weights(layout, matrix)
     weights = matrix.astype(float)
     if not normalize:

@@ -295,7 +295,7 @@ def nearest_among(
     none is its own neighbor.
     """
     comm, own, center = known.layout.comm, asking.layout, np.zeros(())
-    rows = asking.sparse if isinstance(asking, SparseDataset) else np.asarray(asking.values)
+    rows = own_rows(asking)
     indices = np.zeros((own.local_rows, 0), dtype=np.int64)
     squared = np.zeros((own.local_rows, 0))
     if metric == "euclidean" and not isinstance(known, SparseDataset):
@@ -374,15 +374,23 @@ def _squares(rows: Any) -> np.ndarray:
     return np.asarray(squares.sum(axis=1)).ravel()
 
 
+def own_rows(dataset: Dataset) -> Any:
+    """This rank's rows as a data set holds them: an array, or a sparse matrix."""
+    return dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
+
+
+def square_matrix(dataset: Dataset, what: str) -> Any:
+    """This rank's rows of distances or affinities, refused where they are not square."""
+    rows, columns = dataset.layout.rows, dataset.layout.columns
+    if rows != columns:
+        raise InputError(f"precomputed {what} must be a square matrix, not {rows} x {columns}")
+    return own_rows(dataset)
+
+
 def _precomputed(dataset: Dataset, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Neighbors from the distances that the data hold."""
-    layout = dataset.layout
-    if layout.rows != layout.columns:
-        raise InputError(
-            f"precomputed distances must be a square matrix, not {layout.rows} x {layout.columns}"
-        )
-    sparse = isinstance(dataset, SparseDataset)
-    matrix = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
+    layout, sparse = dataset.layout, isinstance(dataset, SparseDataset)
+    matrix = square_matrix(dataset, "distances")
     lowest = np.asarray(matrix.data if sparse else matrix).min(initial=0.0)
     if max_over_ranks(layout.comm, float(-lowest)) > 0.0:
         raise InputError("precomputed distances must not be negative")

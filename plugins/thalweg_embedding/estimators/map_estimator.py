@@ -26,7 +26,7 @@ from thalweg.parallel import (
     shared_seed,
 )
 from thalweg.plugins import Option, check_parameters, declared_options, estimator
-from thalweg_embedding.affinities.distances import SparseDataset
+from thalweg_embedding.affinities.distances import own_rows
 from thalweg_embedding.estimators.transformer import MapTransformer, places_new_points
 from thalweg_embedding.new_points import PlacedMap, dataset_of
 from thalweg_embedding.pairs.cells import bounding_box
@@ -345,7 +345,7 @@ class MapEstimator(MapTransformer):
 
     def _keep(self, result: thalweg.Result, dataset: Dataset, objective: PairwiseEmbedding) -> None:
         """Keep a result, and with the data what places new points."""
-        rows = dataset.sparse if isinstance(dataset, SparseDataset) else dataset.values
+        rows = own_rows(dataset)
         single = rows.dtype == np.float32
         self.embedding_ = result.x.astype(np.float32) if single else result.x
         self._labels = dataset.partial_labels() if self.target_weight and self.keep_data else None
