@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thalweg.data import check_magnitude
+from thalweg.data import check_magnitude, is_missing
 from thalweg.errors import InputError, refuse_masked
 from thalweg.numerics import squared_distances
 from thalweg.parallel import (
@@ -133,9 +133,7 @@ def given_labels(
         labels = layout.local(labels)
     finite = labels.dtype.kind in "USO" or bool(np.isfinite(labels).all())
     if labels.dtype == object:
-        same = [label == label for label in labels]  # neither True nor False of pandas.NA
-        finite = all(isinstance(equal, bool | np.bool_) and equal for equal in same)
-        finite = finite and (unknown or None not in labels.tolist())
+        finite = not any(is_missing(x) for x in labels if not (unknown and x is None))
     if any_over_ranks(layout.comm, not finite):
         raise InputError(f"{what} contains NaN or infinity; give each row a label")
     if labels.dtype.kind == "S":  # as HDF5 and FITS have strings

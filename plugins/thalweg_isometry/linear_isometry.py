@@ -10,7 +10,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_array, check_is_fitted
 
 import thalweg
-from thalweg.data import Dataset, comm_of, validate_data
+from thalweg.data import Dataset, comm_of, is_missing, validate_data
 from thalweg.driver import STOP_OPTIONS
 from thalweg.engines.secants import SecantSet
 from thalweg.errors import InputError, refuse_masked
@@ -203,8 +203,8 @@ class LinearIsometry(  # type: ignore[misc]
                 raise InputError("secants within a class need classes; give y")
             refuse_masked(y, "the classes in y")
             classes = np.asarray(y)
-            known = [label is not None and label == label for label in classes.flat]
-            if not np.all(np.isfinite(classes) if classes.dtype.kind == "f" else known):
+            none = np.isinf(classes) if classes.dtype.kind == "f" else False
+            if np.any(none) or any(map(is_missing, classes.flat)):
                 raise InputError("a class in y is none, or not finite; leave out rows without one")
             classes = np.unique(classes, return_inverse=True)[1]
         if not sparse:

@@ -1,13 +1,13 @@
 """Labels: integers from 0, whatever they were in the file, which may be one of their own."""
 
 import re
+from typing import Any
 
 import numpy as np
 
 from thalweg.errors import InputError, refuse_masked
 
-#: From here on, floating-point numbers do not tell integers apart.
-EXACT = 2.0**53
+EXACT = 2.0**53  #: From here on, floating-point numbers do not tell integers apart.
 
 #: An integer as programs and ``numpy.savetxt`` write it; "01", "1_0" and "1E1" are names.
 _INTEGER = re.compile(r"-?((0|[1-9][0-9]*)(\.0*)?|[0-9]\.[0-9]{18}e[+-][0-9]{2})")
@@ -67,3 +67,9 @@ def mark_unknown(labels: np.ndarray, names: tuple[str, ...] | None) -> np.ndarra
     """Labels with -1 in place of those called "-1" or nothing, which mark unknown rows."""
     unknown = np.isin(names or (), ("-1", ""))
     return np.where(unknown[labels], -1, labels) if unknown.any() else labels
+
+
+def is_missing(label: Any) -> bool:
+    """Whether a label is None, or does not equal itself: NaN, NaT, or NA of pandas."""
+    equal = label == label  # of NA neither true nor false
+    return label is None or not (isinstance(equal, bool | np.bool_) and equal)

@@ -117,17 +117,15 @@ def any_over_ranks(comm: MPI.Comm, flag: bool) -> bool:
 def nth_over_ranks(comm: MPI.Comm, values: np.ndarray, n: int) -> float:
     """The value that has place ``n``, from 0, when all ranks' values ascend.  Collective.
 
+    Exact, by bisection on the bits, whose order as integers is that of the values: no more than
+    63 counts are exchanged, and no values.
+
     Parameters
     ----------
     values
         This rank's, of one type on all ranks: int64 or float64, none negative.  No rank needs any.
     n
         Less than the number of all ranks' values.
-
-    Notes
-    -----
-    Exact, by bisection on the bits, whose order as integers is that of the values: no more than
-    63 counts are exchanged, and no values.
     """
     left = values.view(np.int64)
     low, high = 0, 2**63 - 1

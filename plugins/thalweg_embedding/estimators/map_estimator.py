@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 import thalweg
-from thalweg.data import Dataset, comm_of
+from thalweg.data import Dataset, comm_of, is_missing
 from thalweg.driver import STOP_OPTIONS
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError, refuse_masked
@@ -156,8 +156,8 @@ class MapEstimator(MapTransformer):
             Points, shape (n_samples, n_features), dense or sparse; or their affinities or
             distances (``affinity="precomputed"``, ``metric="precomputed"``).
         y
-            Labels of the points, -1 or "" for those without one, where ``target_weight`` is above
-            0; else ignored.  A :class:`thalweg.Dataset` has its own.
+            Labels of the points, -1, "", None or NaN for those without one, where
+            ``target_weight`` is above 0; else ignored.  A :class:`thalweg.Dataset` has its own.
 
         Raises
         ------
@@ -319,7 +319,8 @@ class MapEstimator(MapTransformer):
                 refuse_masked(y, "the labels")
                 # Strings of a data frame are objects.
                 labels = Dataset.from_array(
-                    np.zeros((dataset.layout.rows, 1)), np.asarray(y).tolist()
+                    np.zeros((dataset.layout.rows, 1)),
+                    ["" if is_missing(label) else label for label in np.asarray(y).tolist()],
                 )
                 names = labels.label_names
                 dataset = replace(dataset, labels=labels.labels, label_names=names)

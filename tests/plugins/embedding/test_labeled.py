@@ -52,6 +52,9 @@ def test_labels_count_where_they_are_asked_for_and_new_points_have_none(kind):
     assert model.stability(2).shape == model.faithfulness()["kept"].shape == (120,)
     assert model.partial_fit(load_digits().data[120:125]).embedding_.shape == (125, 2)
     assert (model._labels[120:] == -1).all()
+    for missing in ("", np.nan, None):
+        strings[:3] = missing
+        assert kind(target_weight=0.9, **chosen).fit(POINTS, strings)._labels[:3].max() == -1
 
 
 @pytest.mark.ranks(1, 2)

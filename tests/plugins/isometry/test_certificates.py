@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from thalweg.data import Dataset
+from thalweg.engines.secants import SecantSet
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg_isometry import certify
+from thalweg_isometry.certificate import lower_bound
 from thalweg_isometry.coarse_products import products_in, scaled
 from thalweg_isometry.command import main
 from thalweg_isometry.map_ranks import extended, guessed_rank, sampled_ratios, truncated
@@ -299,6 +301,12 @@ def test_equidistant_points_come_near_one_over_delta_squared():
 def test_delta_of_one_needs_no_rank_at_all():
     assert rank_lower_bound(np.eye(4), 1.0) == 0
     assert rank_lower_bound(np.ones((4, 2)), 0.1) == 0
+    pairs = np.stack([np.arange(29), np.arange(1, 30)], axis=1)
+    layout = Layout(MPI.COMM_SELF, 30, 6)
+    points = np.random.default_rng(0).normal(size=(30, 6))
+    halves = SecantSet(points, layout, pairs=pairs, weights=np.full(29, 0.5))
+    assert certify(halves, np.zeros((1, 6))).rank_lower_bound == 0
+    assert lower_bound(halves, 0.4) == 1
 
 
 @pytest.fixture

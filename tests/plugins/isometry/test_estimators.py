@@ -288,7 +288,7 @@ def test_only_given_pairs_are_kept(digits):
     assert np.abs(ratios - 1.0).max() <= 0.2
 
 
-@pytest.mark.parametrize("missing", [np.nan, None])
+@pytest.mark.parametrize("missing", [np.nan, None, np.datetime64("NaT")])
 def test_classes_that_are_no_numbers_are_refused(missing):
     rows = np.random.default_rng(0).normal(size=(6, 3))
     with pytest.raises(InputError, match="class in y is none, or not finite"):
