@@ -21,31 +21,16 @@ def thalweg_preconditioners() -> list[PreconditionerSpec]:
 def thalweg_solvers() -> list[SolverSpec]:
     """Native descent solvers, and the adapters to TAO and SciPy."""
     return [
-        SolverSpec(
-            name="lbfgs",
-            summary="limited-memory BFGS with any preconditioner as H0",
-            load="thalweg_descent.lbfgs:LBFGS",
-        ),
-        SolverSpec(
-            name="gradient-descent",
-            summary="steepest descent in the metric of B, p = -B^-1 g, with a line search",
-            load="thalweg_descent.gradient_descent:GradientDescent",
-        ),
-        SolverSpec(
-            name="nonlinear-cg",
-            summary="preconditioned nonlinear conjugate gradients",
-            load="thalweg_descent.nonlinear_cg:NonlinearCG",
-        ),
-        SolverSpec(
-            name="tao",
-            variant="type",
-            summary="a solver of PETSc's TAO, for instance tao:lmvm, tao:nls or tao:ntr",
-            load="thalweg_descent.tao:Tao",
-        ),
-        SolverSpec(
-            name="scipy",
-            variant="method",
-            summary="a method of scipy.optimize.minimize, run on rank 0, evaluated on all ranks",
-            load="thalweg_descent.scipy_minimize:ScipyMinimize",
-        ),
-    ]
+        SolverSpec(name=name, variant=variant, summary=summary, load=f"thalweg_descent.{code}")
+        for name, variant, code, summary in (
+            ("lbfgs", "", "lbfgs:LBFGS", "limited-memory BFGS with any preconditioner as H0"),
+            ("gradient-descent", "", "gradient_descent:GradientDescent",
+             "steepest descent in the metric of B, p = -B^-1 g, with a line search"),
+            ("nonlinear-cg", "", "nonlinear_cg:NonlinearCG",
+             "preconditioned nonlinear conjugate gradients"),
+            ("tao", "type", "tao:Tao",
+             "a solver of PETSc's TAO, for instance tao:lmvm, tao:nls or tao:ntr"),
+            ("scipy", "method", "scipy_minimize:ScipyMinimize",
+             "a method of scipy.optimize.minimize, run on rank 0, evaluated on all ranks"),
+        )
+    ]  # fmt: skip

@@ -18,14 +18,14 @@ from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
+#: Share of the worst secant in the direction that is replaced; chosen by hand.
+LEAN = 0.05
+
 
 @dataclass(frozen=True)
 class SecantAvoidance(SecantSearch[SearchState]):
     """Solver ``secant-avoidance``."""
 
-    lean: Annotated[
-        float, Help("share of the worst secant in the direction that is replaced", above=0, below=1)
-    ] = 0.05
     sweep: Annotated[int, Help("directions replaced per step", minimum=1)] = 50
     limit: Annotated[int, Help("directions replaced per attempt", minimum=1)] = 1000
 
@@ -47,7 +47,7 @@ class SecantAvoidance(SecantSearch[SearchState]):
             holder = int(np.argmin(active.comm.allgather(least)))
             mine = state.cuts.pairs[int(ratios.argmin())] if holder == active.comm.rank else None
             ends = state.secants.rows_of(active.comm.bcast(mine, root=holder))
-            rows = avoiding(rows, ends[0] - ends[1], self.lean)
+            rows = avoiding(rows, ends[0] - ends[1], LEAN)
         failed = delta > goal and state.attempt.iterations + done >= self.limit
         return state, Inner(psi, delta <= goal, failed, delta, done, capped=failed)
 

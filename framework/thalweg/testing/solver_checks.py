@@ -22,21 +22,16 @@ from thalweg.testing.probes import applied, check_symmetric, random_direction, s
 #: Most unit vectors that a preconditioner is applied to.
 UNITS = 64
 
+#: Largest relative error of a preconditioner's symmetry and linearity: an inner iteration's.
+INNER_ERROR = 1e-6
 
-def check_preconditioner(
-    preconditioner: Preconditioner, objective: Objective, x: Array, *, tolerance: float = 1e-6
-) -> None:
+
+def check_preconditioner(preconditioner: Preconditioner, objective: Objective, x: Array) -> None:
     """Set a preconditioner up at ``x`` and probe it with random and unit vectors.  Collective.
 
     One with a memory, whose ``state`` is not empty, may give another direction
     each time, as an inner iteration that starts from the last one does: it must
     be a descent direction and be restored exactly, and is not probed for the rest.
-
-    Parameters
-    ----------
-    tolerance
-        Largest relative error of symmetry and linearity; an inner iteration
-        leaves some.
 
     Raises
     ------
@@ -68,7 +63,7 @@ def check_preconditioner(
             again = applied(apply, layout, residual, "apply")
             same = same_bits(layout.comm, again, direction)
             assert same, "it gives another direction for the same residual"
-        check_symmetric(apply, layout, residuals[0], residuals[1], "apply", tolerance)
+        check_symmetric(apply, layout, residuals[0], residuals[1], "apply", INNER_ERROR)
 
 
 def _check_memory(
