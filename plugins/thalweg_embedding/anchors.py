@@ -92,7 +92,7 @@ class AnchoredEmbedding(PairwiseEmbedding):
 
     Points that stay are no variables: the objective takes them from their places whatever is in
     their rows, and derivatives along them are zero.  :meth:`solution` has the places; in ``x``
-    these rows stay as they began.
+    these rows have no meaning.
     """
 
     anchors: Anchors
@@ -122,10 +122,6 @@ class AnchoredEmbedding(PairwiseEmbedding):
 
     def initial_point(self, seed: int) -> Array:
         return self._placed(super().initial_point(seed))
-
-    def escape_stationary_point(self, x: Array) -> Array:
-        moved = super().escape_stationary_point(x)
-        return x if moved is x else self._placed(moved)
 
     def solution(self, x: Array) -> np.ndarray:
         return self._placed(x)

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from thalweg.data import Dataset
 from thalweg.engines.laplacian import component_labels
 from thalweg.errors import InputError
-from thalweg.parallel import Layout, rows_at, sum_over_ranks
+from thalweg.parallel import Layout, any_over_ranks, rows_at, sum_over_ranks
 from thalweg_embedding.affinities.coarse_cells import CoarseCells
 from thalweg_embedding.affinities.distances import (
     SparseDataset,
@@ -32,6 +32,9 @@ from thalweg_embedding.relocation import Relocation
 
 #: Rows of a rank, relative to its share, beyond which rows stay on the ranks that they came to.
 MAX_IMBALANCE = 1.5
+
+#: Sets of offsets between copies of a row.
+OFFSETS = 64
 
 #: Share of the uniform affinity that ties components together, and pairs per point that carry it.
 UNIFORM_SHARE, LINKS = 0.01, 5
@@ -204,10 +207,32 @@ def _nearest(
         return *nearest_by(moved, k, metric, search, note, cells=cells), places
     # An exact search breaks ties by the numbers of rows, which must not depend on the ranks.
     indices, squared = nearest_by(dataset, k, metric, search, note)
+    if measured_by_coordinates(metric):
+        _spread_over_copies(dataset.layout, indices, squared)
     if places is not None:
         indices = places.forward(places.new_numbers(indices))
         squared = places.forward(squared)
     return indices, squared, places
+
+
+def _spread_over_copies(layout: Layout, indices: np.ndarray, squared: np.ndarray) -> None:
+    """Give rows with more copies than neighbors drawn ones of these, in place.  Collective.
+
+    The first copies would be the neighbors of all.  Each copy takes one of a few sets of drawn
+    offsets in the list of them: a single set is the graph of a ring.
+    """
+    own, crowded = np.arange(layout.start, layout.stop), squared[:, -1] == 0.0
+    if not any_over_ranks(layout.comm, bool(crowded.any())):
+        return
+    firsts = layout.gather_rows(np.where(crowded, np.minimum(own, indices[:, 0]), -1))
+    order, k = np.argsort(firsts, kind="stable"), indices.shape[1]
+    for copies in np.split(order, np.flatnonzero(np.diff(firsts[order])) + 1):
+        if firsts[copies[0]] >= 0 and len(copies) > k:
+            draw, m = np.random.default_rng(0), len(copies)
+            sets = 1 + np.array([draw.choice(m - 1, k, replace=False) for _ in range(OFFSETS)])
+            here = np.flatnonzero((copies >= layout.start) & (copies < layout.stop))
+            ends = here[:, None] + sets[draw.integers(OFFSETS, size=m)[here]]
+            indices[copies[here] - layout.start] = copies[ends % m]
 
 
 def one_way(squared: np.ndarray, options: AffinityOptions, rows: int) -> np.ndarray:

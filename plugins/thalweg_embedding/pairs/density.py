@@ -41,7 +41,6 @@ class DensityCorrelation:
     ) -> None:
         self.layout = layout
         self._places = places
-        squared = scipy.sparse.csr_matrix(squared)
         graph = squared.astype(bool).multiply(weights).tocsr()
         products = graph.multiply(squared)
         sums = np.asarray(graph.sum(axis=1)).ravel()

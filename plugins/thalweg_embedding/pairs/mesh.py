@@ -234,7 +234,7 @@ class Mesh:
         for axis, numbers in enumerate((first, second, last)):
             if axis >= 3 - self.dimensions:
                 factors = self.deconvolution[np.minimum(numbers, self.kept - 1)] ** 2
-                whole *= _along(axis, factors)
+                whole *= np.expand_dims(factors, tuple({0, 1, 2} - {axis}))
         return np.ascontiguousarray(whole, dtype=self.real)
 
     def _numbers(self, axis: int) -> np.ndarray:
@@ -262,7 +262,8 @@ class Mesh:
     def waves(self, axis: int) -> np.ndarray:
         """Wave numbers along an axis in radians per unit, shaped to multiply modes."""
         axis += 3 - self.dimensions
-        return _along(axis, self.wave * self._numbers(axis)).astype(self.real)
+        waves = (self.wave * self._numbers(axis)).astype(self.real)
+        return np.expand_dims(waves, tuple({0, 1, 2} - {axis}))
 
     def at_points(self, series: Iterable[np.ndarray], reached: Reached) -> np.ndarray:
         """Real Fourier series at the points, as :meth:`interpolated` returns them.  Collective.
@@ -312,11 +313,6 @@ class Mesh:
         """Mesh coordinate of a point: coordinate times the first number plus the second."""
         shift = 0.5 * self._reach / self.spacing + 0.5 * self.window.taps
         return 1.0 / self.spacing, shift, self.window.taps
-
-
-def _along(axis: int, numbers: np.ndarray) -> np.ndarray:
-    """Numbers along one of three axes."""
-    return np.expand_dims(numbers, tuple({0, 1, 2} - {axis}))
 
 
 def _transformed(kind: str, values: np.ndarray, size: int, axis: int, workers: int) -> np.ndarray:

@@ -92,10 +92,8 @@ class Spectrum:
         for image in np.ndindex(*(2,) * self.dimensions):
             squared, window = np.zeros(()), np.ones(())
             for axis, side in enumerate(image):
-                shape = [1] * self.dimensions
-                shape[axis] = -1
-                squared = squared + (images[side, parts[axis]] ** 2).reshape(shape)
-                window = window * windows[side, parts[axis]].reshape(shape)
+                squared = np.add.outer(squared, images[side, parts[axis]] ** 2)
+                window = np.multiply.outer(window, windows[side, parts[axis]])
             values += radial(squared) * window
         values = _cosines(values, 2)[..., :half]
         for axis in range(1, 2 - self.dimensions, -1):

@@ -84,6 +84,20 @@ def test_transposition_over_ranks_is_exact_for_uneven_blocks_and_types_of_indice
     np.testing.assert_array_equal(transposed(layout, own).toarray(), expected)
 
 
+@every_rank_count
+@pytest.mark.parametrize("kind", ["entropic", "fuzzy"])
+def test_copies_beyond_the_neighbors_are_alike(comm, kind):
+    rows = np.concatenate([load_digits().data[:60], np.ones((300, 64))])[np.arange(360) * 7 % 360]
+    options = {"kind": kind, "perplexity": 8.0} if kind == "entropic" else {"kind": kind}
+    data = Dataset.from_array(rows, comm=comm)
+    made = affinities_of(data, graph="sparse", **options).weights
+    alone = affinities_of(Dataset.from_array(rows), graph="sparse", **options).weights
+    np.testing.assert_allclose(whole(data.layout, made), dense(alone), rtol=1e-12)
+    copies = (rows == 1.0).all(axis=1)
+    edges = np.diff(alone.indptr)[copies]
+    assert edges.max() < 3 * edges.min()  # the first ones had those of all
+
+
 @pytest.mark.parametrize(
     ("rows", "perplexity", "words"),
     [
