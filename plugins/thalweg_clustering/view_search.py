@@ -15,7 +15,7 @@ import scipy.linalg
 from scipy.special import chdtrc
 from scipy.stats import normaltest
 
-from thalweg.numerics import squared_distances
+from thalweg.numerics import squared_distances, unit_rows
 from thalweg.parallel import MPI, Layout
 from thalweg_clustering.agreement import mutual_information, shared_rows
 from thalweg_clustering.kmeans import kmeans
@@ -165,8 +165,7 @@ def _single_features(rows: np.ndarray, features: np.ndarray) -> np.ndarray:
     spread = features.std(axis=0)
     features = features[:, spread > 1e-6 * spread.max()]  # the others are those of known clusters
     chosen = features[:, np.argsort(normaltest(features)[1], kind="stable")[:PRINCIPAL]]
-    directions = chosen.T @ rows
-    return np.asarray(directions / np.linalg.norm(directions, axis=1, keepdims=True))
+    return unit_rows(chosen.T @ rows)
 
 
 def _independent(rows: np.ndarray, stream: np.random.Generator) -> np.ndarray:

@@ -185,6 +185,10 @@ class ActiveSecants:
         """Largest absolute value of an array with an entry for each secant; 0 of none."""
         return max_over_ranks(self.comm, float(np.abs(a).max(initial=0.0)))
 
+    def delta(self, psi: np.ndarray) -> float:
+        """Largest relative change of a secant's squared length by a map."""
+        return self.largest(self.ratios(self.images(psi)) - 1.0)
+
     # -- products --------------------------------------------------------------------------
 
     def images(self, psi: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.normal_equations import InnerSolver, Steps, bounded_forms
-from thalweg_isometry.search import Adjust, SecantSearch
+from thalweg_isometry.search import Adjust, AdmmSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
 #: Iterations of an attempt after which both penalties are doubled; chosen by hand.
@@ -34,13 +34,10 @@ class FroMaxState(SearchState):
 
 
 @dataclass(frozen=True)
-class FroMaxSearch(SecantSearch[FroMaxState]):
+class FroMaxSearch(AdmmSearch[FroMaxState]):
     """Solver ``fromax``."""
 
     adjust: Adjust = "published"
-    cuts_per_round: int = 3000
-    all_below: int = 5000
-    smallest_subset: int = 800
     beta1: Annotated[float, Help("ADMM penalty of the constraint A(P) = q", above=0)] = 0.1
     beta2: Annotated[float, Help("ADMM penalty of the constraint Y = X^T", above=0)] = 0.1
     tolerance: Annotated[
@@ -90,7 +87,7 @@ class FroMaxSearch(SecantSearch[FroMaxState]):
             x, y, product = agreed(active.comm, (x, y, x @ y))
             multiplier = multiplier + (beta1 * excess - multiplier)
             gamma = gamma + beta2 * (y - x.T)
-            worst = active.largest(active.ratios(active.images(y)) - 1.0)
+            worst = active.delta(y)
             state = self.approach(state, y, worst)
             norms = [float(np.linalg.norm(m)) for m in (p - product, p - before, p)]
             gap, moved, size = agreed(active.comm, norms)

@@ -73,7 +73,7 @@ class HessianDescent(SecantSearch[HessianDescentState]):
         stop: dict[str, Any] = {"iterations": self.sweep, "decrease": ENOUGH, "window": 1}
         result = thalweg.minimize(maps, start, self.descent, seed=self.seed, **stop)
         psi = agreed(active.comm, np.array(result.x))
-        delta = active.largest(active.ratios(active.images(psi)) - 1.0)
+        delta = active.delta(psi)
         state = self.approach(state, psi, delta)
         stalled = 0 if delta < state.lowest else state.stalled + 1
         lowest = min(state.lowest, delta)

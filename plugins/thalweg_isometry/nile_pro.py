@@ -17,7 +17,7 @@ import numpy as np
 from thalweg.parallel import MPI, agreed
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants
-from thalweg_isometry.search import Adjust, SecantSearch
+from thalweg_isometry.search import Adjust, AdmmSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
 
@@ -30,13 +30,10 @@ class NileProState(SearchState):
 
 
 @dataclass(frozen=True)
-class NileProSearch(SecantSearch[NileProState]):
+class NileProSearch(AdmmSearch[NileProState]):
     """Solver ``nile-pro``."""
 
     adjust: Adjust = "published"
-    cuts_per_round: int = 3000
-    all_below: int = 5000
-    smallest_subset: int = 800
     beta: Annotated[
         float | None, Help("penalty of q = A(Psi^T Psi); 200 over the number of secants", above=0)
     ] = None

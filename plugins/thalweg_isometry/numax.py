@@ -18,7 +18,7 @@ from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.normal_equations import LONG, InnerSolver, Steps, bounded_forms
-from thalweg_isometry.search import SecantSearch
+from thalweg_isometry.search import AdmmSearch
 from thalweg_isometry.search_state import Inner, SearchState
 
 #: What the first P-step takes from the eigenvalues, as a share of the largest: where the rank
@@ -49,12 +49,9 @@ class NuMaxState(SearchState):
 
 
 @dataclass(frozen=True)
-class NuMaxSearch(SecantSearch[NuMaxState]):
+class NuMaxSearch(AdmmSearch[NuMaxState]):
     """Solver ``numax``; the rank is an outcome where none is given."""
 
-    cuts_per_round: int = 3000
-    all_below: int = 5000
-    smallest_subset: int = 800
     beta1: Annotated[float, Help("ADMM penalty of the constraint P = L", above=0)] = 1.0
     beta2: Annotated[float, Help("ADMM penalty of the constraint A(L) = q", above=0)] = 1.0
     tolerance: Annotated[float, Help("relative residuals to reach", above=0)] = 1e-4
@@ -91,7 +88,7 @@ class NuMaxSearch(SecantSearch[NuMaxState]):
             factor = _thresholded(low + gamma, 1.0 / (self.beta1 * penalty), rows)
             factor, p = agreed(active.comm, (factor, factor.T @ factor))
             psi = factor[::-1]
-            worst = active.largest(active.ratios(active.images(psi)) - 1.0)
+            worst = active.delta(psi)
             if worst < lowest - 0.01 * goal:
                 lowest, lowest_at = worst, state.attempt.iterations + used
             state = self.approach(state, psi, worst)

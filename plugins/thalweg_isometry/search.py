@@ -424,3 +424,12 @@ class SecantSearch(SeparationRounds[S]):
             return replace(state, x=x, value=state.objective.value(x))
         value = hinge_value(state.active, psi, state.problem.wanted_delta or 0.0)
         return replace(state, x=x, value=value)
+
+
+@dataclass(frozen=True)
+class AdmmSearch(SecantSearch[S]):
+    """Base of the solvers by ADMM, which take more cuts at a time and begin with few points."""
+
+    cuts_per_round: int = 3000
+    all_below: int = 5000
+    smallest_subset: int = 800

@@ -1,14 +1,14 @@
 """Capabilities of objectives that this family's methods use beside the framework's."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.interfaces import Capability, Objective
+from thalweg.interfaces import Capability, Objective, SolverState
 from thalweg.parallel import Array
 from thalweg_saddlefree.curvature import Slices
 from thalweg_saddlefree.minibatches import Minibatches, RowSet
@@ -137,6 +137,17 @@ def use_all_rows(objective: Objective) -> None:
     """Let values and curvature see all rows, as they did before a run that drew some."""
     if isinstance(objective, Minibatches):
         objective.use_rows(None)
+
+
+class CurvatureRowsSolver:
+    """Mixin of solvers whose curvature products see drawn rows; by default not preconditioned."""
+
+    @classmethod
+    def takes_preconditioner(cls, options: Mapping[str, Any]) -> bool:
+        return False
+
+    def close(self, state: SolverState) -> None:
+        use_all_rows(state.objective)
 
 
 class AdaptiveDamping(ABC):

@@ -6,9 +6,9 @@ products (4.2), the relative-progress stopping rule (4.4), starting CG from the
 last direction (4.5), CG backtracking (4.6) and the diagonal preconditioner (4.7).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -19,10 +19,10 @@ from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import (
     AdaptiveDamping,
+    CurvatureRowsSolver,
     draw_curvature_rows,
     krylov_type,
     mean_gradient_squares,
-    use_all_rows,
 )
 from thalweg_saddlefree.curvature import CurvatureOperator, Slices
 from thalweg_saddlefree.step_search import Trials
@@ -47,7 +47,7 @@ class HessianFreeState(SolverState):
 
 
 @dataclass(frozen=True)
-class HessianFree(Solver[HessianFreeState]):
+class HessianFree(CurvatureRowsSolver, Solver[HessianFreeState]):
     """Solver ``hessian-free``.
 
     The options are described where they are declared.  The preconditioner is that of CG; with
@@ -75,11 +75,6 @@ class HessianFree(Solver[HessianFreeState]):
     requires: ClassVar[tuple[type[Capability], ...]] = (GaussNewtonProduct,)
     trace_columns: ClassVar[tuple[str, ...]] = ("products", "damping", "ratio")
 
-    @classmethod
-    def takes_preconditioner(cls, options: Mapping[str, Any]) -> bool:
-        """By default CG is preconditioned by the diagonal of the method's author."""
-        return False
-
     def init(self, objective: Objective, x: Array) -> HessianFreeState:
         draw_curvature_rows(objective, self.seed, 0, self.curvature_rows)
         return HessianFreeState.evaluated(objective, x, last=np.zeros_like(x), damping=self.damping)
@@ -94,9 +89,6 @@ class HessianFree(Solver[HessianFreeState]):
         while state.outcome.running and state.x is x:
             state = self._tried(state, slices)
         return state
-
-    def close(self, state: HessianFreeState) -> None:
-        use_all_rows(state.objective)
 
     def _tried(self, state: HessianFreeState, slices: Slices) -> HessianFreeState:
         """The next iterate, by one direction, or the same with more damping."""

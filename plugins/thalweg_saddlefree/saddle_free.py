@@ -13,7 +13,7 @@ MATHEMATICS.md says why kinds alternate.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -24,10 +24,10 @@ from thalweg.parallel import Array
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_saddlefree.capabilities import (
+    CurvatureRowsSolver,
     draw_curvature_rows,
     krylov_type,
     mean_gradient_squares,
-    use_all_rows,
 )
 from thalweg_saddlefree.curvature import (
     AbsoluteSolver,
@@ -114,7 +114,7 @@ class SaddleFreeState(SolverState):
 
 
 @dataclass(frozen=True)
-class SaddleFree(Solver[SaddleFreeState]):
+class SaddleFree(CurvatureRowsSolver, Solver[SaddleFreeState]):
     """Solver ``saddle-free``.
 
     The options are described where they are declared.  ``"gauss-newton"`` cannot see negative
@@ -176,11 +176,6 @@ class SaddleFree(Solver[SaddleFreeState]):
         if self.method != "lanczos" and inner is not None and not inner.is_identity:
             raise InputError(f"method = '{self.method}' takes no preconditioner; use 'lanczos'")
 
-    @classmethod
-    def takes_preconditioner(cls, options: Mapping[str, Any]) -> bool:
-        """None is chosen by default."""
-        return False
-
     def init(self, objective: Objective, x: Array) -> SaddleFreeState:
         """Evaluate the start and probe the Hessian product for symmetry."""
         kinds_for(objective, self.curvature)
@@ -208,9 +203,6 @@ class SaddleFree(Solver[SaddleFreeState]):
         return replace(state, largest_norm=max(state.largest_norm, state.gradient_norm))
 
     # -- parts -----------------------------------------------------------------------------
-
-    def close(self, state: SaddleFreeState) -> None:
-        use_all_rows(state.objective)
 
     def _descended(self, state: SaddleFreeState, slices: Slices, kind: str) -> SaddleFreeState:
         """The next iterate, or the same where no damping gives a step that lowers the objective."""
