@@ -169,8 +169,8 @@ BY_HAND = (
     ),
     (
         "plugins/thalweg_isometry/near_isometry.py",
-        "near = _unit_secants(points[rows], others, counts & ~apart)",
-        "near = _unit_secants(points[rows], others, counts & apart)",
+        "v = points[first + row] - others[counts[row] & ~apart[row]]",
+        "v = points[first + row] - others[counts[row] & apart[row]]",
     ),
 )
 

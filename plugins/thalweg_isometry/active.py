@@ -26,8 +26,7 @@ from thalweg.parallel import (
 )
 from thalweg_isometry import active_kernels as kernels
 
-#: Share of the secants with a weight, and of the points at these, up to which only they are
-#: visited; chosen by hand.
+#: Share of the points at secants with a weight up to which only they are multiplied; by hand.
 FEW = 0.4
 
 #: Secants that products work with at a time.
@@ -247,39 +246,24 @@ class ActiveSecants:
     def _adjoint(
         self, images: np.ndarray, weights: Callable[[_Part, np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        product, met = np.zeros_like(images), np.zeros(len(images), dtype=bool)
+        product = np.zeros_like(images)
         for part, there in self._visited(images):
-            factors = weights(part, there)
+            factors = weights(part, there) / self.lengths[part.numbers]
             if self.weights is not None:
                 factors = factors * self.weights[part.numbers]
-            rows, sums = self._laplacian_times(part, there, factors)
-            if part.owner == self.comm.rank:
-                product, met[rows] = sums, True
-                continue
+            sums = kernels.laplacian_times(there, *part.incidence, factors.astype(images.dtype))
             count = len(there) - part.others
             product[part.own] += sums[:count]
-            met[part.own[rows[rows < count]]] = True
-            returned = np.empty((len(part.sent), images.shape[1]), images.dtype)
-            swap_rows(self.comm, sums[count:], part.owner, returned, part.taker)
-            product[part.sent] += returned
-            met[part.sent] |= returned.any(axis=1)
-        points = self.points
-        rows = np.flatnonzero(met)
-        if len(rows) < FEW * len(met):
+            if part.owner != self.comm.rank:
+                returned = np.empty((len(part.sent), images.shape[1]), images.dtype)
+                swap_rows(self.comm, sums[count:], part.owner, returned, part.taker)
+                product[part.sent] += returned
+        points, rows = self.points, np.flatnonzero(product.any(axis=1))
+        if len(rows) < FEW * len(product):
             points, product = points[rows], product[rows]
         if scipy.sparse.issparse(points):  # not centered: the rows of the product sum to zero
             return sum_large(self.comm, np.ascontiguousarray((points.T @ product).T))
         return sum_large(self.comm, (product.T @ points).astype(np.float64))
-
-    def _laplacian_times(
-        self, part: _Part, images: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The Laplacian of a part's secants times images, and its rows that need not be zero."""
-        scaled = (weights / self.lengths[part.numbers]).astype(images.dtype)
-        weighted = np.flatnonzero(scaled)
-        if len(weighted) < FEW * len(scaled):
-            return kernels.laplacian_times_few(images, part.first, part.second, weighted, scaled)
-        return np.arange(len(images)), kernels.laplacian_times(images, *part.incidence, scaled)
 
 
 def misses(change: np.ndarray, theta: float) -> np.ndarray:
@@ -288,7 +272,7 @@ def misses(change: np.ndarray, theta: float) -> np.ndarray:
 
 
 def hinge_value(active: ActiveSecants, psi: np.ndarray, theta: float) -> float:
-    """Half the squared hinge ``sum_k max(0, |rho_k - 1| - theta)^2``."""
+    """Half of ``sum_k max(0, |rho_k - 1| - theta)^2``."""
     miss = misses(active.ratios(active.images(psi)) - 1.0, theta)
     return 0.5 * active.dot(miss, miss)
 

@@ -49,17 +49,6 @@ def write_laplacian(images, offsets, others, secants, weights, out):  # type: ig
         _laplacian_row(images, i, offsets, others, secants, weights, out)
 
 
-@kernel(fastmath={"contract", "nsz"})
-def add_differences(images, first, second, weighted, weights, out, met):  # type: ignore[no-untyped-def]
-    """``out[i] += w_k (y_i - y_j)`` at both ends of these secants k, in order; which rows."""
-    for k in weighted:
-        w = weights[k]
-        for i, j in ((first[k], second[k]), (second[k], first[k])):
-            met[i] = True
-            for c in range(images.shape[1]):
-                out[i, c] += w * (images[i, c] - images[j, c])
-
-
 @kernel()
 def place_ends(first, second, free, others, numbers):  # type: ignore[no-untyped-def]
     """The other ends and the numbers of the secants at each point, in the order of secants."""
@@ -102,19 +91,3 @@ def laplacian_times(
     run = write_laplacian.alone if small else write_laplacian
     run(images, offsets, others, secants, weights, out)
     return out
-
-
-def laplacian_times_few(
-    images: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-    weighted: np.ndarray,
-    weights: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`laplacian_times` where few secants have a weight; and the rows that are not zero.
-
-    On one thread, with the same sums.
-    """
-    out, met = np.zeros_like(images), np.zeros(len(images), dtype=np.bool_)
-    add_differences(images, first, second, weighted, weights, out, met)
-    return np.flatnonzero(met), out

@@ -9,12 +9,12 @@ import scipy.linalg
 
 from thalweg.engines.secants import SecantSet
 from thalweg.interfaces import Objective
-from thalweg.parallel import Array, agreed, sum_large
+from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
 from thalweg_isometry.cutting_planes import Cuts
-from thalweg_isometry.near_isometry import secant_tiles
+from thalweg_isometry.near_isometry import over_all
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, S, SearchState, Verdict
 
@@ -27,7 +27,6 @@ class BaselineSearch(SecantSearch[S]):
     all_below: int = 0
 
     aim: ClassVar[float] = 0.99
-    weighs: ClassVar[bool] = True
 
     def init(self, objective: Objective, x: Array) -> S:
         state = super().init(objective, x)
@@ -116,8 +115,7 @@ class Adagio(BaselineSearch[SearchState]):
 def secant_directions(secants: SecantSet, most_points: int) -> np.ndarray:
     """Eigenvectors of ``sum v v^T``, most important first, as rows.  Collective.
 
-    The sum is ``X^T L X`` with L the Laplacian of the weights ``1 / ||x_i - x_j||^2``.  It is over
-    all listed secants, times their own weights, or over those among ``most_points`` points.
+    It is over all listed secants, times their own weights, or those among ``most_points`` points.
     """
     if secants.listed:
         active = ActiveSecants.listed(secants)
@@ -126,14 +124,7 @@ def secant_directions(secants: SecantSet, most_points: int) -> np.ndarray:
     else:
         stride = -(-secants.n_points // most_points)
         some = secants if stride == 1 else secants.subset(stride)
-        points = some.points[:].astype(float)
-        centered, product = points - some.mean, np.zeros_like(points)
-        matrix = np.zeros((secants.dimension, secants.dimension))
-        for rows, are_secants, lengths, near, others in secant_tiles(some, points):
-            weights = np.where(are_secants, 1.0 / lengths, 0.0)
-            product[rows] += weights.sum(axis=1)[:, None] * centered[rows] - weights @ others
-            matrix += sum(0.5 * v.T @ v for v in near)
-        matrix = sum_large(secants.comm, matrix + centered.T @ product)
+        matrix = over_all(some, None, np.ones_like)[1]
     _, vectors = scipy.linalg.eigh(0.5 * (matrix + matrix.T))
     vectors = agreed(secants.comm, vectors)
     return np.ascontiguousarray(vectors[:, ::-1].T)

@@ -60,7 +60,7 @@ class Certificate:
         a lower rank than the second.  None of compressed rows.
     secants
         ``"all"``, ``"within-class"``, ``"neighbors"``, or ``"pairs"`` that were given, or
-        ``"weighted pairs"``, whose changes are multiplied by their weights.  With sums ``"all"`` of
+        ``"weighted pairs"``, whose changes are multiplied by their weights; or ``"sums"``, those of
         the points and their opposites, whose numbers are 2 i and 2 i + 1.
     quantity, relative
         What changes; see :func:`certify`.

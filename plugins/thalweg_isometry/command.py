@@ -79,27 +79,18 @@ def _parser() -> CommandParser:
         allow_abbrev=False,
     )
     parser.add_argument("data", metavar="DATA", help="data file, or the name of a data set")
-    parser.add_argument(
-        "vectors",
-        metavar="VECTORS",
-        help="file of a map, rank x columns of the data, or of as many compressed rows as data",
-    )
+    what = "file of a map, rank x columns of the data, or of as many compressed rows as data"
+    parser.add_argument("vectors", metavar="VECTORS", help=what)
     parser.add_argument("--labels", metavar="FILE", help="labels of the rows")
     parser.add_argument("--rows", type=int, metavar="N", help="take the first N rows")
     parser.add_argument("--scale", metavar="HOW", help="scale the data as section [data] does")
-    parser.add_argument(
-        "--secants",
-        default="all",
-        choices=("all", "within-class", "neighbors", "sums"),
-        help="which pairs of points count (all), or also the sums of two points",
-    )
+    what = "which pairs of points count (all), or also the sums of two points"
+    kinds = ("all", "within-class", "neighbors", "sums")
+    parser.add_argument("--secants", default="all", choices=kinds, help=what)
     parser.add_argument("--neighbors", type=int, default=10, metavar="K", help="how many (10)")
-    parser.add_argument(
-        "--quantity",
-        default="distance",
-        choices=("distance", "inner-product", "cosine", "neighbors"),
-        help="what compressed rows change (distance), or where the nearest neighbors are then",
-    )
+    what = "what compressed rows change (distance), or where the nearest neighbors are then"
+    quantities = ("distance", "inner-product", "cosine", "neighbors")
+    parser.add_argument("--quantity", default="distance", choices=quantities, help=what)
     what = "of products that bound pairs of compressed rows: float32, tf32, bfloat16 (float64)"
     parser.add_argument("--arithmetic", default="float64", metavar="NAME", help=what)
     parser.add_argument("--absolute", action="store_true", help="changes are not relative")

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import scipy.special
+import scipy.stats
 
 import thalweg
 from thalweg.engines.hessian import HessianProduct
@@ -54,6 +55,7 @@ class HessianDescent(SecantSearch[HessianDescentState]):
     share: Annotated[float, Help("the next variance over the last", above=0, below=1)] = 0.8
 
     aim: ClassVar[float] = 0.95
+    weighs: ClassVar[bool] = False
     state_type: ClassVar[type[Any]] = HessianDescentState
 
     def begin_attempt(self, state: HessianDescentState) -> HessianDescentState:
@@ -106,16 +108,10 @@ class GaussianMaps(Objective, HessianProduct):
         random = np.random.default_rng((seed, rank))
         return size * random.standard_normal((rank, dimension))
 
-    def value(self, x: Array) -> float:
-        return self._total(self._terms(x)[1])
-
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         images, value, slope, _ = self._terms(x)
         gradient = 2.0 * self._active.adjoint_times(slope, images)
-        return self._total(value), gradient
-
-    def _total(self, values: np.ndarray) -> float:
-        return float(sum_over_ranks(self.comm, float(values.sum())))
+        return float(sum_over_ranks(self.comm, float(value.sum()))), gradient
 
     def hessian_product(self, x: Array, direction: Array) -> Array:
         images, _, slope, curvature = self._terms(x)
@@ -150,16 +146,6 @@ def distribution(
     x = end / variance
     c = np.maximum(squares / variance, LEAST)
     # By the noncentrality, the distribution falls by the density of two more degrees.
-    first, second = (density(x, c, rank + more) for more in (2, 4))
+    first, second = (scipy.stats.ncx2.pdf(x, rank + more, c) for more in (2, 4))
     slope, curvature = -first / variance, -0.5 * (second - first) / variance**2
     return scipy.special.chndtr(x, rank, c), slope, curvature
-
-
-def density(x: float, noncentrality: np.ndarray, degrees: int) -> np.ndarray:
-    """Density of the noncentral chi-squared distribution, for a positive noncentrality."""
-    order = 0.5 * degrees - 1.0
-    root = np.sqrt(noncentrality)
-    bessel = scipy.special.ive(order, np.sqrt(x) * root)
-    with np.errstate(divide="ignore"):
-        logarithm = np.log(bessel) + order * np.log(np.sqrt(x) / root)
-    return np.asarray(0.5 * np.exp(logarithm - 0.5 * (np.sqrt(x) - root) ** 2))

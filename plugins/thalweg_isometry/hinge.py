@@ -67,7 +67,6 @@ class HingeSearch(SecantSearch[HingeState]):
     max_evaluations: Annotated[int, Help("evaluations per margin", minimum=1)] = 400
 
     aim: ClassVar[float] = 0.9
-    weighs: ClassVar[bool] = True
     lowers_missed: ClassVar[bool] = True
     limit_option: ClassVar[str] = "max_evaluations"
     state_type: ClassVar[type[Any]] = HingeState

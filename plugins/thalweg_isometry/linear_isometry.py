@@ -125,8 +125,8 @@ class LinearIsometry(  # type: ignore[misc]
             parameter ``secants`` says.
         weights
             Of these pairs, shape (m,), above 0 and at most 1: a pair of weight w may change its
-            squared distance by a share of ``delta / w``.  ``NearIsometricEmbedding`` and the
-            baselines take them.
+            squared distance by a share of ``delta / w``.  ``SecantAvoidanceProjection`` and
+            ``LearnedJohnsonLindenstrauss`` take none.
 
         Raises
         ------

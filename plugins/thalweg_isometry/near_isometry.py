@@ -1,6 +1,6 @@
 """The problem: a linear map under which no secant changes its length by much."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
@@ -24,7 +24,7 @@ from thalweg.parallel import (
     sum_over_ranks,
 )
 from thalweg.plugins import Help
-from thalweg_isometry.active import ActiveSecants, hinge, hinge_value, misses
+from thalweg_isometry.active import ActiveSecants, hinge, misses
 from thalweg_isometry.certificate import Certificate, certify
 
 #: Largest number of rows of the variable where the rank is free.
@@ -83,39 +83,13 @@ class NearIsometry(Objective, SecantConstraints):
         rows[: len(leading)] = leading
         return rows
 
-    def value(self, x: Array) -> float:
-        """f at ``x``, over all secants."""
-        if self.secants.listed:
-            return hinge_value(self._listed, x, self.wanted_delta or 0.0)
-        return self.value_and_gradient(x)[0]
-
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         """f and its gradient at ``x``, over all secants."""
         secants, theta = self.secants, self.wanted_delta or 0.0
         if secants.listed:
             return hinge(self._listed, x, theta)[:2]
-        # grad f = 2 Psi sum_k c_k v_k v_k^T = 2 Y^T L X, L the Laplacian of c_k / length_k.
-        points = secants.points[:].astype(float)
-        centered = points - secants.mean
-        images = centered @ x.T
-        sizes = np.einsum("ij,ij->i", images, images)
-        product, gradient, total = np.zeros_like(images), np.zeros_like(x), 0.0
-        tiles = secant_tiles(secants, points, images, sizes)
-        for rows, are_secants, lengths, near, _, other_images, other_sizes in tiles:
-            mapped = sizes[rows, None] + other_sizes
-            mapped -= 2.0 * images[rows] @ other_images.T
-            miss = misses(np.where(are_secants, mapped / lengths - 1.0, 0.0), theta)
-            total += 0.25 * float((miss**2).sum())  # every pair is met twice
-            weights = miss / lengths
-            product[rows] += weights.sum(axis=1)[:, None] * images[rows]
-            product[rows] -= weights @ other_images
-            for v in near:
-                mapped = v @ x.T
-                miss = misses((mapped**2).sum(axis=1) - 1.0, theta)
-                total += 0.25 * float(miss @ miss)
-                gradient += (miss[:, None] * mapped).T @ v
-        gradient += 2.0 * product.T @ centered
-        return float(sum_over_ranks(self.comm, total)), sum_large(self.comm, gradient)
+        squares, gradient = over_all(secants, x, lambda ratios: misses(ratios - 1.0, theta))
+        return 0.5 * squares, 2.0 * gradient
 
     @cached_property
     def _listed(self) -> ActiveSecants:
@@ -177,37 +151,50 @@ def build(
     return NearIsometry(secant_set(dataset, secants, n_neighbors), delta, rank)
 
 
-def secant_tiles(
-    secants: SecantSet, points: np.ndarray, *arrays: np.ndarray
-) -> Iterator[tuple[Any, ...]]:
-    """All pairs of this rank's points with all points, in tiles.  Collective.
+def over_all(
+    secants: SecantSet, psi: Array | None, weigh: Callable[[Array], Array]
+) -> tuple[float, Array]:
+    """``sum_k c_k^2`` and ``sum_k c_k (Psi v_k) v_k^T`` over all secants.  Collective.
 
-    Gives the rows of ``points``; which of the pairs are secants that products of rows measure, and
-    their squared lengths, 1 for others; the normalized secants of nearer pairs, those of a row at a
-    time; and another rank's centered points and ``arrays``, which have a row for each point.
+    They are met in tiles: all pairs of this rank's points with all points.  ``weigh`` makes c of
+    ratios ``||Psi v||^2``; no Psi is the identity.  The second sum is ``Y^T L X``, L the Laplacian
+    of ``c_k / length_k``; secants too short for products of rows are measured by differences.
     """
-    sizes = ((points - secants.mean) ** 2).sum(axis=1)
+    points = secants.points[:].astype(float)
+    centered = points - secants.mean
+    images = centered if psi is None else centered @ psi.T
+    sizes, mapped_sizes = (np.einsum("ij,ij->i", rows, rows) for rows in (centered, images))
     numbers = np.arange(secants.layout.start, secants.layout.stop)
-    for block in Ring(secants.layout).blocks(points, sizes, numbers, *arrays):
-        others, other_sizes, other_numbers, *theirs = block.arrays
-        centered = others - secants.mean
+    product, near, squares = (
+        np.zeros_like(images),
+        np.zeros((images.shape[1], secants.dimension)),
+        0.0,
+    )
+    for block in Ring(secants.layout).blocks(points, sizes, numbers, images, mapped_sizes):
+        others, other_sizes, other_numbers, other_images, other_mapped = block.arrays
         step = max(1, PAIRS_AT_ONCE // max(1, len(others)))
         for first in range(0, len(points), step):
             rows = slice(first, first + step)
             both = sizes[rows, None] + other_sizes
-            lengths = both - 2.0 * (points[rows] - secants.mean) @ centered.T
+            lengths = both - 2.0 * centered[rows] @ (others - secants.mean).T
             apart, counts = lengths > NEAR * both, numbers[rows, None] != other_numbers
             if secants.labels is not None:
                 counts &= secants.labels[numbers[rows], None] == secants.labels[other_numbers]
-            lengths[~(counts & apart)] = 1.0
-            near = _unit_secants(points[rows], others, counts & ~apart)
-            yield rows, counts & apart, lengths, near, centered, *theirs
-
-
-def _unit_secants(points: Array, others: Array, are_near: Array) -> Iterator[Array]:
-    for row in np.flatnonzero(are_near.any(axis=1)):
-        difference = points[row] - others[are_near[row]]
-        yield unit_rows(difference[difference.any(axis=1)])
+            mapped = mapped_sizes[rows, None] + other_mapped - 2.0 * images[rows] @ other_images.T
+            lengths[~(counts & apart)] = np.inf
+            weights = np.where(counts & apart, weigh(mapped / lengths), 0.0)
+            squares += 0.5 * float((weights**2).sum())  # every pair is met twice
+            weights /= lengths
+            product[rows] += weights.sum(axis=1)[:, None] * images[rows] - weights @ other_images
+            for row in np.flatnonzero((counts & ~apart).any(axis=1)):
+                v = points[first + row] - others[counts[row] & ~apart[row]]
+                v = unit_rows(v[v.any(axis=1)])
+                moved = v if psi is None else v @ psi.T
+                c = weigh((moved**2).sum(axis=1))
+                squares += 0.5 * float(c @ c)
+                near += 0.5 * (c[:, None] * moved).T @ v
+    total = sum_large(secants.comm, near + product.T @ centered)
+    return float(sum_over_ranks(secants.comm, squares)), total
 
 
 def delta_or_default(delta: float | None, rank: int | None) -> float | None:
@@ -225,7 +212,9 @@ def secant_set(dataset: Dataset, secants: str = "all", n_neighbors: int = 10) ->
     labels = neighbors = None
     if secants == "sums":
         rows, own = 2 * dataset.layout.rows, 2 * dataset.layout.local_rows
-        return SecantSet(with_opposites(dataset.values), Layout(dataset.comm, rows, local_rows=own))
+        sums = SecantSet(with_opposites(dataset.values), Layout(dataset.comm, rows, local_rows=own))
+        sums.kind = "sums"
+        return sums
     if secants == "within-class":
         with raise_on_all_ranks(dataset.comm):
             if dataset.labels is None:

@@ -104,7 +104,7 @@ def _descend(
         direction = agreed(active.comm, direction)
     # A((Psi + t D)^T (Psi + t D)) = A(Psi^T Psi) + 2 t linear + t^2 square
     moved = active.images(direction)
-    quadratic = active.ratios(moved)
+    quadratic = active.gains(moved)
     linear = 0.5 * (active.ratios(images + moved) - ratios - quadratic)
     length = _least(active.dot, ratios - target, linear, quadratic, active.comm)
     images = images + length * moved

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import numpy as np
 import scipy.linalg
 
-from thalweg.engines.laplacian import available
 from thalweg.engines.secants import SecantSet
 from thalweg.numerics import conjugate_gradients
 from thalweg.parallel import MPI, Layout, agreed, any_over_ranks, sum_large, sum_over_ranks
@@ -180,35 +179,12 @@ def _conjugate_gradients(rows: SecantColumns, beta: float) -> Equations:
         right = rows.forward(center) - target
         residual = right - times(excess)
         goal = max(REDUCTION * layout.norm(residual), SMALLEST * layout.norm(right))
-        change = _solution(layout, times, residual, goal) if goal else residual
+        zeros = np.zeros_like(residual)
+        change = conjugate_gradients(times, zeros, residual, layout.dot, goal**2, LIMIT).x
         matrix = center - beta * rows.adjoint(excess + change)
         return np.asarray(0.5 * (matrix + matrix.T))
 
     return solve
-
-
-def _solution(
-    layout: Layout, times: Callable[[np.ndarray], np.ndarray], right: np.ndarray, goal: float
-) -> np.ndarray:
-    """Solution to a residual of length ``goal``, from zero on.  Collective."""
-    if not available("icc"):
-        zeros = np.zeros_like(right)
-        return conjugate_gradients(times, zeros, right, layout.dot, goal**2, LIMIT).x
-    from thalweg.engines.hessian import matrix_free
-    from thalweg.parallel import PETSc, array_of, vec_over
-
-    matrix = matrix_free(layout, lambda column: times(column[:, 0]))
-    vec, ksp = vec_over(layout, right.copy()), PETSc.KSP().create(layout.comm)
-    try:
-        ksp.setOperators(matrix)
-        ksp.setType("cg")
-        ksp.getPC().setType("none")
-        ksp.setTolerances(rtol=1e-16, atol=goal, max_it=LIMIT)
-        ksp.solve(vec, vec)
-        return array_of(layout, vec)[:, 0]
-    finally:
-        for one in (ksp, vec, matrix):
-            one.destroy()
 
 
 KINDS = {"woodbury": _woodbury, "cholesky": _cholesky, "cg": _conjugate_gradients}
@@ -232,11 +208,11 @@ def normal_equations(kind: str, rows: SecantColumns, beta: float) -> Equations:
 class BoundedForms:
     """The cuts' bounds ``|v_k^T P v_k - 1| <= delta`` on a matrix, as the ADMM methods meet them.
 
-    ``kind`` is the name of the inner solver.
+    ``kind`` is the name of the inner solver.  Of a cut of weight w the bound is ``delta / w``.
     """
 
-    def __init__(self, rows: SecantColumns, kind: str) -> None:
-        self.rows = rows
+    def __init__(self, rows: SecantColumns, kind: str, weights: np.ndarray | None = None) -> None:
+        self.rows, self._slack = rows, 1.0 if weights is None else 1.0 / weights
         self._kind = kind
         self._outside, self._beta = np.empty(0, dtype=bool), 0.0
         self._solve: Equations | None = None  # of those outside
@@ -246,7 +222,7 @@ class BoundedForms:
         center: np.ndarray,
         shift: np.ndarray,
         beta: float,
-        delta: float,
+        delta: Any,
         start: np.ndarray,
         steps: Steps = "joint",
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -260,7 +236,7 @@ class BoundedForms:
         first, from ``start`` (3.6), then P from q and all secants (3.9), and the excess is
         ``A(P) + s - q`` with that q.
         """
-        published = steps == "published"
+        published, delta = steps == "published", delta * self._slack
         matrix, miss = start, self.rows.forward(start) + shift - 1.0
         for step in range(1 if published else NEWTON_STEPS):
             outside = (np.abs(miss) > delta) | published
@@ -283,5 +259,5 @@ def bounded_forms(state: "SearchState", kind: str) -> BoundedForms:
     made, cuts = state.cuts.made, state.cuts
     if "forms" not in made:
         columns = SecantColumns.of(state.secants, cuts.pairs, cuts.lengths)
-        made["forms"] = BoundedForms(columns, kind)
+        made["forms"] = BoundedForms(columns, kind, state.secants.weights_of(cuts.pairs))
     return cast(BoundedForms, made["forms"])

@@ -105,7 +105,7 @@ class SecantSearch(SeparationRounds[S]):
     trace_columns: ClassVar[tuple[str, ...]] = tuple(TRACED)
     shown_columns: ClassVar[tuple[str, ...]] = ("best_rank", "best_delta", "target_rank")
 
-    weighs: ClassVar[bool] = False  # whether secants may have weights
+    weighs: ClassVar[bool] = True  # whether secants may have weights
 
     #: Whether an attempt that missed delta at the given rank is followed by easier ones: what it
     #: ends with need not have the least delta there, but fits all cuts a little.
@@ -137,7 +137,7 @@ class SecantSearch(SeparationRounds[S]):
         problem = cast(SecantConstraints, objective)
         secants = problem.secants
         if secants.weighted and not self.weighs:
-            raise InputError("this solver takes no weights of secants; use hinge-lbfgs")
+            raise InputError("this solver takes no weights of secants; use another, as hinge-lbfgs")
         state = self._first_state(objective, x)
         start = x[np.any(x != 0.0, axis=1)]
         # Orthonormal rows have no leading eigenvectors: the first rows are the leading ones.

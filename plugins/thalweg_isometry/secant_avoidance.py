@@ -8,7 +8,7 @@ returned is multiplied by the number that makes its lengthening and shortening a
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,8 @@ class SecantAvoidance(SecantSearch[SearchState]):
 
     sweep: Annotated[int, Help("directions replaced per step", minimum=1)] = 50
     limit: Annotated[int, Help("directions replaced per attempt", minimum=1)] = 1000
+
+    weighs: ClassVar[bool] = False  # a projection is scaled as a whole
 
     def inner(self, state: SearchState, active: ActiveSecants) -> tuple[SearchState, Inner]:
         """Replace directions until the secants at hand are within the target."""

@@ -284,8 +284,15 @@ def test_only_given_pairs_are_kept(digits):
     with pytest.raises(InputError, match="no two of the points that are paired differ"):
         NearIsometricEmbedding().fit(digits[:40], pairs=[[3, 3]])
     secants = digits[pairs[:, 0]] - digits[pairs[:, 1]]
-    ratios = ((secants @ fitted.components_.T) ** 2).sum(axis=1) / (secants**2).sum(axis=1)
-    assert np.abs(ratios - 1.0).max() <= 0.2
+    weights = np.resize([1.0, 0.3], 40)
+    for kind in (NearIsometricEmbedding, NuMax, FroMax, NILEPro):
+        fitted = kind(delta=0.2).fit(digits[:40], pairs=pairs, weights=weights)
+        ratios = ((secants @ fitted.components_.T) ** 2).sum(axis=1) / (secants**2).sum(axis=1)
+        change = np.abs(ratios - 1.0)
+        assert (weights * change).max() == pytest.approx(fitted.delta_, rel=1e-6)
+        assert fitted.delta_ <= 0.2 < change.max()
+    with pytest.raises(InputError, match="no weights"):
+        SecantAvoidanceProjection(delta=0.2).fit(digits[:40], pairs=pairs, weights=weights)
 
 
 @pytest.mark.parametrize("missing", [np.nan, None, np.datetime64("NaT")])

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.stats
 from scipy.optimize import linprog
 from sklearn.datasets import load_iris
 
@@ -14,7 +13,7 @@ from thalweg.plugins import SolverSpec, plugins
 from thalweg.testing import check_gradient, check_hessian_product, check_resumption
 from thalweg_isometry import normal_equations, numax
 from thalweg_isometry.active import ActiveSecants, holders, measured
-from thalweg_isometry.hessian_descent import GaussianMaps, density
+from thalweg_isometry.hessian_descent import GaussianMaps
 from thalweg_isometry.hinge import HingeSearch
 from thalweg_isometry.map_ranks import eigengap_rank
 from thalweg_isometry.near_isometry import NearIsometry
@@ -273,15 +272,6 @@ def active(points, secants_of):
         return ActiveSecants(secants, *measured(secants, pairs))
 
     return build
-
-
-@pytest.mark.parametrize("degrees", [1, 2, 9, 60])
-def test_the_density_is_that_of_the_noncentral_chi_squared_distribution(degrees):
-    noncentral = np.array([1e-8, 0.4, 30.0, 2000.0])
-    for x in (0.3, 12.0, 2100.0):
-        expected = scipy.stats.ncx2.pdf(x, degrees, noncentral)
-        found = density(x, noncentral, degrees)
-        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-12)
 
 
 def test_the_value_is_how_many_secants_random_maps_miss(active, points):
