@@ -206,7 +206,10 @@ class LinearIsometry(  # type: ignore[misc]
             none = np.isinf(classes) if classes.dtype.kind == "f" else False
             if np.any(none) or any(map(is_missing, classes.flat)):
                 raise InputError("a class in y is none, or not finite; leave out rows without one")
-            classes = np.unique(classes, return_inverse=True)[1]
+            try:
+                classes = np.unique(classes, return_inverse=True)[1]
+            except TypeError:
+                raise InputError("the classes in y must be all numbers or all strings") from None
         if not sparse:
             dataset = X if isinstance(X, Dataset) else Dataset.from_array(X, classes)
             if pairs is None:

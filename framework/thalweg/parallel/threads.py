@@ -55,7 +55,7 @@ def threads_per_rank(comm: MPI.Comm) -> int:
 
     asked = comm.bcast(os.environ.get("THALWEG_THREADS", ""), root=0)
     if asked:
-        if not asked.isdigit() or int(asked) == 0:
+        if not asked.isdecimal() or not 0 < int(asked) < 10**6:
             raise InputError(f"THALWEG_THREADS must be a positive integer, not '{asked}'")
         return int(asked)
     return min(share, _asked_threads() or share)
@@ -209,10 +209,10 @@ def cpu_quota(root: Path = Path("/sys/fs/cgroup")) -> float:
 def _launched_here() -> int:
     # A communicator may hold only some of a machine's ranks, COMM_SELF one of them.
     sizes = (os.environ.get(name, "") for name in _LOCAL_SIZES)
-    return next((int(size) for size in sizes if size.isdigit()), 1)
+    return next((int(size) for size in sizes if size.isdecimal()), 1)
 
 
 def _asked_threads() -> int | None:
     # OpenMP allows a list, one number a nesting level.
     first = _ASKED.split(",")[0].strip()
-    return int(first) if first.isdigit() and int(first) > 0 else None
+    return int(first) if first.isdecimal() and int(first) > 0 else None

@@ -54,7 +54,7 @@ def test_launchers_tell_how_many_ranks_share_the_machine(monkeypatch):
             assert threads._launched_here() == 3
 
 
-@pytest.mark.parametrize("wrong", ["0", "-1", "two", "1.5"])
+@pytest.mark.parametrize("wrong", ["0", "-1", "two", "1.5", "²", "9" * 20])
 def test_own_variable_must_be_a_positive_integer(monkeypatch, wrong):
     monkeypatch.setenv("THALWEG_THREADS", wrong)
     with pytest.raises(InputError, match="THALWEG_THREADS must be a positive integer"):

@@ -300,3 +300,8 @@ def test_classes_that_are_no_numbers_are_refused(missing):
     rows = np.random.default_rng(0).normal(size=(6, 3))
     with pytest.raises(InputError, match="class in y is none, or not finite"):
         NearIsometricEmbedding(secants="within-class").fit(rows, [0, 0, 1, 1, missing, missing])
+    mixed = np.array([1, "a"] * 3, dtype=object)
+    unknown = Dataset.from_array(rows, ["a", "b", ""] * 2)
+    for arguments, words in (((rows, mixed), "all numbers or all"), ((unknown,), "have no class")):
+        with pytest.raises(InputError, match=words):
+            NearIsometricEmbedding(secants="within-class").fit(*arguments)
