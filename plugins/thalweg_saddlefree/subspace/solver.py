@@ -17,7 +17,13 @@ from thalweg.interfaces import Objective, Preconditioner, Rows, Solver, require
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
 from thalweg.result import Status
-from thalweg_saddlefree.capabilities import AdaptiveDamping, CurvatureForms, Forms, use_all_rows
+from thalweg_saddlefree.capabilities import (
+    AdaptiveDamping,
+    CurvatureForms,
+    Forms,
+    LayeredCurvature,
+    use_all_rows,
+)
 from thalweg_saddlefree.curvature import Slices
 from thalweg_saddlefree.curvature.operator import curvature_product
 from thalweg_saddlefree.minibatches import (
@@ -141,6 +147,9 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         int,
         Help("Lanczos vectors in the subspace, a product and a solve each", minimum=0, maximum=5),
     ] = 0
+    layerwise: Annotated[
+        bool, Help("step along each layer's part of the preconditioned gradient by itself")
+    ] = False
     damping: Annotated[
         float, Help("initial Levenberg-Marquardt damping", unit="curvature", above=0)
     ] = 3.0
@@ -169,6 +178,8 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     def init(self, objective: Objective, x: Array) -> SubspaceState:
         kind = HessianProduct if self.curvature == "hessian" else GaussNewtonProduct
         require(objective, (kind,), f"curvature = '{self.curvature}'")
+        if self.layerwise:
+            require(objective, (LayeredCurvature,), "layerwise = true")
         size, done = 0, getattr(objective, "operations", 0)
         if isinstance(objective, Minibatches):
             rows = objective.data_layout.rows
@@ -271,7 +282,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         return replace(state, whole=schedule.batches == 1).evaluated_here()
 
     def _directions(self, state: SubspaceState) -> list[Array]:
-        """Preconditioned gradient, last step if there is one, and Lanczos vectors."""
+        """Preconditioned gradient or its layers, last step if there is one, and Lanczos vectors."""
         assert state.gradient is not None
         norm, metric = state.objective.layout.norm, self.preconditioner
         if isinstance(metric, AdaptiveDamping):
@@ -279,7 +290,10 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         if metric is not None:
             metric.update(state.x)
         along = -(state.gradient if metric is None else metric.apply(state.gradient))
-        directions = [along, state.last] if norm(state.last) > 0 else [along]
+        directions = [along]
+        if self.layerwise and isinstance(state.objective, LayeredCurvature):
+            directions = _parts_by_layer(state.objective, along)
+        directions += [state.last] if norm(state.last) > 0 else []
         for _ in range(self.lanczos):
             vector = self._product(state, along)
             if metric is not None:
@@ -387,3 +401,11 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         return replace(
             state, ratio=ratio, settled=settled, damping=max(damping, self.least_damping)
         )
+
+
+def _parts_by_layer(objective: LayeredCurvature, whole: Array) -> list[Array]:
+    """A direction's parts in each layer that sum to it, but for those of zeros."""
+    parts = [np.zeros_like(whole) for _ in objective.layers]
+    for part, layer in zip(parts, objective.layers, strict=True):
+        part[layer.start : layer.stop] = whole[layer.start : layer.stop]
+    return [part for part in parts if part.any()]

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 import thalweg
 from thalweg.data import Dataset
 from thalweg.engines.hessian import HessianProduct
-from thalweg.errors import InputError
+from thalweg.errors import CapabilityError, InputError
 from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Layout
 from thalweg.result import Status
@@ -78,7 +78,9 @@ def test_where_both_matrices_agree_it_is_the_damped_newton_step_whatever_the_dir
 
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize(
-    "options", [{}, {"lanczos": 2}, {"curvature": "gauss-newton"}], ids=["hessian", "lanczos", "gn"]
+    "options",
+    [{}, {"lanczos": 2}, {"curvature": "gauss-newton", "layerwise": True}],
+    ids=["hessian", "lanczos", "gn"],
 )
 def test_a_stop_in_mid_epoch_goes_on_to_the_same_bits(comm, options):
     def build():
@@ -109,6 +111,18 @@ def test_the_iterates_do_not_depend_on_the_ranks(comm):
         problem = autoencoder(ranks)
         found.append(thalweg.minimize(problem, solver=solver, iterations=8, decrease=None))
     np.testing.assert_allclose(found[0].x, found[1].x, rtol=1e-6, atol=1e-8)
+
+
+def test_a_step_by_layers_promises_more_than_one_along_their_sum():
+    problem, promised = autoencoder(MPI.COMM_SELF), []
+    for layerwise in (False, True):
+        options = {"layerwise": layerwise, "curvature": "gauss-newton"}
+        solver, state = with_batches_of(20, problem, **options)
+        promised.append(solver.move(state).predicted)
+    plain, layered = promised
+    assert layered > plain > 0.0
+    with pytest.raises(CapabilityError, match="layerwise = true"):
+        SubspaceSaddleFree(layerwise=True).init(Quadratic(), np.ones((3, 1)))
 
 
 @pytest.mark.parametrize("lanczos", [0, 2])
