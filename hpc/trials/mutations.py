@@ -45,6 +45,18 @@ LEFT_OUT = {
 #: Changes that keep the meaning: file and changed line, with the reason.
 HARMLESS: dict[tuple[str, str], str] = {
     (
+        "plugins/thalweg_descent/lbfgs.py",
+        "if not (sy > 2e-10 * math.sqrt(ss * yy) and math.isfinite(sy + ss + yy)):",
+    ): "any share between rounding and curvature that counts serves",
+    (
+        "plugins/thalweg_embedding/affinities/affinities_from_data.py",
+        "columns = (np.arange(map_layout.start, map_layout.stop)[:, None] - offsets) % n",
+    ): "each pair counts both ways",
+    (
+        "plugins/thalweg_embedding/affinities/coarse_cells.py",
+        "before = (np.cumsum(counts) - 1.0 * counts) / counts.sum()",
+    ): "where ranks are cut, which moves rows and no result",
+    (
         "framework/thalweg/parallel/exchange.py",
         "comm.Irecv([coming[part], part.stop + part.start, row], rank, tag)",
     ): "a receive says how many may come at most",
