@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "backtrack", "conjugate_gradients", "exponential", "inner_products", "lloyd", "parabola_ratio",
-    "principal_components", "squared_distance", "squared_distances", "two_loop",
-    "unit_rows",
+    "principal_components", "squared_distance", "squared_distances", "two_loop", "unit_rows",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)
