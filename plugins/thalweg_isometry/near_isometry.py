@@ -219,7 +219,7 @@ def secant_set(dataset: Dataset, secants: str = "all", n_neighbors: int = 10) ->
         with raise_on_all_ranks(dataset.comm):
             if dataset.labels is None:
                 raise InputError("secants within a class need labels; give the data labels")
-            if "" in (dataset.label_names or ()):
+            if dataset.has_unlabeled_rows():
                 raise InputError("some rows have no class; leave them out")
         labels = dataset.gather_labels()
     if secants == "neighbors":

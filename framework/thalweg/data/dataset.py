@@ -87,6 +87,10 @@ class Dataset(Identified):
         """Labels of this rank's rows, -1 for unknown ones, called "-1" or ""; or None."""
         return None if self.labels is None else mark_unknown(self.labels, self.label_names)
 
+    def has_unlabeled_rows(self) -> bool:
+        """Whether rows lack a label; -1 may be a class, as beside 1."""
+        return "" in (self.label_names or ())
+
     def gather_labels(self) -> np.ndarray | None:
         """Labels of all rows on every rank, shape ``(layout.rows,)``, or None.  Collective."""
         return None if self.labels is None else self.layout.gather_rows(self.labels)

@@ -54,7 +54,7 @@ def build_mlp(dataset: Dataset, comm: MPI.Comm, **options: Any) -> NetworkObject
     chosen = MlpOptions(**options)
     if dataset.labels is None:
         raise InputError("objective 'mlp' needs labels; name them in [data] or use 'autoencoder'")
-    if "" in (dataset.label_names or ()):
+    if dataset.has_unlabeled_rows():
         raise InputError("some rows have no label; leave them out, or use 'autoencoder'")
     known = np.unique(np.concatenate(comm.allgather(np.unique(dataset.labels))))
     columns, classes = dataset.layout.columns, len(known)
