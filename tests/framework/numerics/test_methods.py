@@ -1,5 +1,7 @@
 """Methods do what their textbooks say, on small vectors and at any number of ranks."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
@@ -7,6 +9,7 @@ from scipy.spatial.distance import cdist
 from thalweg.numerics import (
     backtrack,
     conjugate_gradients,
+    exponential,
     lloyd,
     parabola_ratio,
     principal,
@@ -150,3 +153,8 @@ def test_distances_and_directions_are_those_of_scipy():
     found = unit_rows(a * scales)
     lengths = np.linalg.norm(a, axis=1, keepdims=True)
     np.testing.assert_allclose(found, a / np.where(lengths > 0, lengths, 1), atol=1e-15)
+
+
+def test_the_exponential_errs_by_two_units_in_the_last_place_at_most():
+    for x in np.random.default_rng(0).uniform(-700.0, 700.0, 500):
+        assert abs(exponential(x) - math.exp(x)) <= 2.0 * np.spacing(math.exp(x))
