@@ -14,7 +14,7 @@ import scipy.sparse
 from sklearn.base import clone
 
 from thalweg.data import comm_of
-from thalweg.errors import InputError
+from thalweg.errors import InputError, refuse_masked
 from thalweg.parallel import (
     Array,
     Layout,
@@ -103,6 +103,7 @@ def relation_table(given: Any, before: int, after: int) -> np.ndarray:
 
     ``given``: a dictionary from rows of the first to rows of the second, or such an array.
     """
+    refuse_masked(given, "the relations")
     table = np.array([*given.items()] if isinstance(given, Mapping) else given)
     fits = table.ndim == 2 and table.shape[1:] == (2,) and len(table) and table.dtype.kind in "iu"
     if not fits or table.min() < 0 or (table.max(axis=0) >= (before, after)).any():

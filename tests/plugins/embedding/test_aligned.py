@@ -118,6 +118,7 @@ def test_one_data_set_alone_gets_the_map_of_a_fit():
         (TSNE(), [RELATIONS[0], {0: 63}], 0.1, "below 71 of a data set to those below 63"),
         (TSNE(), [RELATIONS[0], [0, 1]], 0.1, "array of shape"),
         (TSNE(), [RELATIONS[0], {0.5: 1}], 0.1, "array of shape"),
+        (TSNE(), [RELATIONS[0], np.ma.array([[0, 1]], mask=True)], 0.1, "masked entries"),
     ],
 )
 def test_what_cannot_be_aligned_is_refused(model, relations, weight, words):
