@@ -55,7 +55,7 @@ def _entries(package: str, name: str) -> list[str]:
     try:
         file = importlib.resources.files(package) / "references.bib"
         text = file.read_text(encoding="utf-8")
-    except (OSError, ImportError, UnicodeDecodeError):
+    except (OSError, ImportError, UnicodeDecodeError, TypeError):  # TypeError: a module, no package
         return []
     entries = []
     for entry in _ENTRY.findall(text):

@@ -7,7 +7,7 @@ import types
 import pytest
 
 from thalweg.errors import InputError, PluginError
-from thalweg.plugins import ObjectiveSpec, Plugins, Provider, SolverSpec, hookimpl, manager
+from thalweg.plugins import ObjectiveSpec, Plugins, Provider, SolverSpec, citation, hookimpl, manager
 
 
 def solver(name, **facts):
@@ -51,6 +51,11 @@ def test_two_providers_of_a_name_are_both_named(found):
 def test_a_misspelled_hook_is_refused(found):
     with pytest.raises(TypeError, match="thalweg_solverz"):
         found.register(module(thalweg_solverz=[]), provider("one"))
+
+
+def test_a_module_that_is_no_package_has_no_references():
+    alone = SolverSpec(name="newton", summary="", load="typing:Any")  # Python 3.11 raises TypeError
+    assert citation([alone]) == citation([])
 
 
 def test_a_family_is_found_by_its_variant(found):
