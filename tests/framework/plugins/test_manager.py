@@ -7,7 +7,15 @@ import types
 import pytest
 
 from thalweg.errors import InputError, PluginError
-from thalweg.plugins import ObjectiveSpec, Plugins, Provider, SolverSpec, citation, hookimpl, manager
+from thalweg.plugins import (
+    ObjectiveSpec,
+    Plugins,
+    Provider,
+    SolverSpec,
+    citation,
+    hookimpl,
+    manager,
+)
 
 
 def solver(name, **facts):
