@@ -249,8 +249,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
     try:
         if Path(os.path.realpath(path)).is_fifo():  # that of the shell's <(command) has no name
             refuse_special_file(path)
-        with open(path, "rb") as stream:
-            return tomllib.load(stream)
+        with open(path, encoding="utf-8-sig", newline="") as stream:  # as Windows' editors save
+            return tomllib.loads(stream.read())
     except OSError as error:
         raise InputError(
             f"cannot read the configuration '{path}': {error.strerror or error}"

@@ -130,6 +130,8 @@ def _classes(
     none = labels < 0 if partly else np.zeros(len(labels), dtype=bool)
     count = class_count(np.where(none, 0, labels), len(labels)) if not none.all() else 0
     names = [str(number) for number in range(count)] if label_names is None else label_names
+    if len(names) < count:
+        raise InputError(f"there are names of {len(names)} classes for {count}; give one for each")
     colors = np.rint(255 * class_colors(count)).astype(int).tolist()
     return {
         "names": [*(printable(str(name)) for name in names[:count]), *["none"] * bool(none.any())],

@@ -74,11 +74,12 @@ def test_a_page_holds_the_map_and_asks_nobody(tmp_path):
         (np.zeros((4, 2)), [0, 1], "2 labels for 4 points"),
         (np.zeros((4, 2)), [0, 1, -1, 2], "integers of at least 0"),
         (np.zeros((4, 2)), [0.0, 1.0, 0.5, 2.0], "integers of at least 0"),
+        (np.zeros((4, 2)), [0, 1, 1, 2], "names of 2 classes for 3"),
     ],
 )
 def test_what_is_no_map_is_refused(tmp_path, points, labels, words):
     with pytest.raises(InputError, match=words):
-        write_map_page(tmp_path / "map.html", points, labels)
+        write_map_page(tmp_path / "map.html", points, labels, ["a", "b"])
     assert not (tmp_path / "map.html").exists()
 
 
