@@ -38,17 +38,12 @@ class Metric:
 
 @dataclass(frozen=True)
 class Move:
-    """An accepted step, with both of its ends; ``comm`` are the ranks that decide alike."""
+    """An accepted step, with the trials at both of its ends, which have gradients."""
 
-    step: float
-    slope: float
-    new_slope: float
+    start: Trial
+    end: Trial
     first_try: bool
-    x: Array
-    gradient: Array
-    old_x: Array
-    old_gradient: Array
-    comm: MPI.Comm
+    comm: MPI.Comm  # the ranks that decide alike
 
 
 class Direction(ABC, Generic[M]):
@@ -199,7 +194,6 @@ class Descent(Solver[DescentState]):
         """Go down along one direction."""
         if not state.outcome.running:
             return state
-        assert state.gradient is not None
         direction, metric = self.direction(), self.metric(state.objective.layout)
         if self.preconditioner is not None:
             self.preconditioner.update(state.x)
@@ -211,19 +205,7 @@ class Descent(Solver[DescentState]):
             failed = (line.evaluations > 0 and not line.finite) or math.isinf(line.start.slope)
             outcome = Status.DIVERGED if failed else Status.PRECISION_LIMIT
             return replace(state, memory=search.memory, evaluations=evaluations, outcome=outcome)
-        assert trial.x is not None
-        assert trial.gradient is not None
-        move = Move(
-            step=trial.step,
-            slope=line.start.slope,
-            new_slope=trial.slope,
-            first_try=trial.step >= search.first,
-            x=trial.x,
-            gradient=trial.gradient,
-            old_x=state.x,
-            old_gradient=state.gradient,
-            comm=state.objective.comm,
-        )
+        move = Move(line.start, trial, trial.step >= search.first, state.objective.comm)
         memory = direction.update(search.memory, metric, move)
         flat_steps = 0 if trial.value < state.lowest else state.flat_steps + 1
         moved = state.at(
@@ -260,7 +242,8 @@ class Descent(Solver[DescentState]):
             if first is None:
                 first = self._unscaled_first(state, reach)
             first, longest = agreed(comm, (min(first, longest), longest))
-            line = LineFunction(state.objective, state.x, state.value, p, slope, longest)
+            start = Trial(0.0, state.value, state.x, slope, state.gradient)
+            line = LineFunction(state.objective, p, start, longest)
             trial = searcher.search(line, first) if first > 0 and reach > 0 else None
             evaluations += line.evaluations
             if trial is not None or fresh:

@@ -64,11 +64,11 @@ class Steepest(Direction[StepMemory]):
 
     def update(self, memory: StepMemory, metric: Metric, move: Move) -> StepMemory:
         """Keep or grow the step."""
-        step = move.step
-        if move.first_try and move.new_slope < 0:
+        step, slope, new_slope = move.end.step, move.start.slope, move.end.slope
+        if move.first_try and new_slope < 0:
             step *= self.growth
-        elif move.new_slope > -TOO_FAR * move.slope:
-            step *= move.slope / (move.slope - move.new_slope)
+        elif new_slope > -TOO_FAR * slope:
+            step *= slope / (slope - new_slope)
         return StepMemory(step)
 
 

@@ -96,12 +96,13 @@ class LimitedMemory(Direction[Pairs]):
 
     def update(self, memory: Pairs, metric: Metric, move: Move) -> Pairs:
         """Store the pair ``s = x - x_old``, ``y = g - g_old``, if it shows curvature."""
-        falling = move.first_try and move.new_slope < 0
+        start, end = move.start, move.end
+        falling = move.first_try and end.slope < 0
         layout, old = metric.layout, memory.solved_gradient
-        solved = None if old is None else metric.apply(move.gradient)
-        next_step = move.step * GROWTH if falling else move.step
+        solved = None if old is None else metric.apply(end.gradient)
+        next_step = end.step * GROWTH if falling else end.step
         memory = replace(memory, next_step=next_step, solved_gradient=solved)
-        s, y = move.x - move.old_x, move.gradient - move.old_gradient
+        s, y = end.x - start.x, end.gradient - start.gradient
         solved_y = None if old is None or solved is None else solved - old
         sy, ss, yy = agreed(move.comm, (layout.dot(s, y), layout.dot(s, s), layout.dot(y, y)))
         if not (sy > 1e-10 * math.sqrt(ss * yy) and math.isfinite(sy + ss + yy)):

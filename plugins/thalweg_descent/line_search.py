@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import Any
 
 from thalweg.interfaces import Objective
 from thalweg.numerics import parabola_ratio
@@ -19,36 +20,30 @@ FLATTER = 0.9
 class Trial:
     """One point of the line."""
 
-    step: float  # multiple of the direction, positive
+    step: float  # multiple of the direction, positive but at the start
     value: float  # objective there; infinite where it is not a finite number
+    x: Array  # the point
     slope: float = math.nan  # derivative along the line; NaN if not computed or not finite
-    x: Array | None = None  # the point
-    gradient: Array | None = None  # there, where the slope is known
+    gradient: Any = None  # there, where the slope is known
 
 
 class LineFunction:
     """``phi(step) = E(x + step p)``; counts evaluations.
 
-    E is the objective, ``value`` its value at x, p the direction, ``slope`` the derivative
+    E is the objective, p the direction, ``start`` the trial of step 0 at x, of slope
     ``phi'(0) < 0``, and ``longest`` the largest step allowed.
     """
 
     def __init__(
-        self,
-        objective: Objective,
-        x: Array,
-        value: float,
-        direction: Array,
-        slope: float,
-        longest: float,
+        self, objective: Objective, direction: Array, start: Trial, longest: float
     ) -> None:
-        self.objective, self.x, self.direction = objective, x, direction
-        self.start, self.longest = Trial(0.0, value, slope), longest
+        self.objective, self.direction, self.start = objective, direction, start
+        self.longest = longest
         self.evaluations = 0
         self.finite = True  # whether the objective was so at the point evaluated last
         #: Absolute error of a value by rounding, and what its own error is beyond that.
-        self.rounding = ROUNDING * abs(value)
-        self.noise = max(0.0, objective.value_error(value) - self.rounding)
+        self.rounding = ROUNDING * abs(start.value)
+        self.noise = max(0.0, objective.value_error(start.value) - self.rounding)
 
     def evaluate(self, step: float, gradient: bool = True) -> Trial:
         """Try a step.  Collective.
@@ -56,12 +51,11 @@ class LineFunction:
         With the gradient it costs one evaluation; a trial without one costs another when it
         is to have one.
         """
-        x = self.x + step * self.direction
-        trial = Trial(step, math.inf, x=x)
+        trial = Trial(step, math.inf, self.start.x + step * self.direction)
         if gradient:
             return self.with_gradient(trial)
         self.evaluations += 1
-        value = self.objective.value(x)
+        value = self.objective.value(trial.x)
         self.finite = math.isfinite(value)
         return replace(trial, value=value) if self.finite else trial
 
@@ -69,7 +63,6 @@ class LineFunction:
         """The trial with its gradient, evaluated unless it has one.  Collective."""
         if trial.gradient is not None:
             return trial
-        assert trial.x is not None
         self.evaluations += 1
         value, gradient = self.objective.value_and_gradient(trial.x)
         slope = math.nan

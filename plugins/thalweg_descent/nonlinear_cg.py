@@ -106,15 +106,16 @@ class Conjugate(Direction[LastDirection]):
     def update(self, memory: LastDirection, metric: Metric, move: Move) -> LastDirection:
         """Keep the change of the gradient."""
         # Where the line would have been lowest, by its slopes at both ends.
-        fall = move.slope - move.new_slope
-        longer = move.slope / fall if fall < 0 else 4.0
+        start, end = move.start, move.end
+        fall = start.slope - end.slope
+        longer = start.slope / fall if fall < 0 else 4.0
         return replace(
             memory,
             since=memory.since + 1,
-            change=move.gradient - move.old_gradient,
+            change=end.gradient - start.gradient,
             old_zg=memory.zg,
-            step=move.step * max(0.25, min(4.0, longer)),
-            slope=move.slope,
+            step=end.step * max(0.25, min(4.0, longer)),
+            slope=start.slope,
         )
 
 

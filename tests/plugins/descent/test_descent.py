@@ -14,7 +14,7 @@ from thalweg.testing import check_resumption
 from thalweg_descent.descent import Metric
 from thalweg_descent.gradient_descent import GradientDescent
 from thalweg_descent.lbfgs import LBFGS, LimitedMemory
-from thalweg_descent.line_search import Backtracking, LineFunction, StrongWolfe
+from thalweg_descent.line_search import Backtracking, LineFunction, StrongWolfe, Trial
 from thalweg_descent.nonlinear_cg import LastDirection, NonlinearCG
 
 SOLVERS = [
@@ -351,7 +351,7 @@ def line_of(curve, longest=1e20, up=False):
     if slope > 0 and not up:
         direction, slope = -direction, -slope
     curve.calls = 0
-    return LineFunction(curve, x, value, direction, slope, longest)
+    return LineFunction(curve, direction, Trial(0.0, value, x, slope, gradient), longest)
 
 
 @pytest.mark.parametrize("first", [1e-6, 1e-2, 1.0, 1e3, 1e8])
@@ -388,7 +388,7 @@ def test_the_accepted_point_comes_with_its_value_and_gradient(search, name):
     assert curve.calls == line.evaluations
     assert curve.value_and_gradient(trial.x) == (trial.value, trial.gradient)
     assert (trial.gradient * line.direction).item() == trial.slope
-    assert trial.x == line.x + trial.step * line.direction
+    assert trial.x == line.start.x + trial.step * line.direction
 
 
 @pytest.mark.parametrize("search", [Backtracking(), StrongWolfe()])
