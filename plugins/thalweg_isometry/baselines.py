@@ -1,19 +1,17 @@
 """Baselines: principal directions, Gaussian random projections, and both together."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 import numpy as np
 import scipy.linalg
 
 from thalweg.engines.secants import SecantSet
-from thalweg.interfaces import Objective
-from thalweg.parallel import Array, agreed
+from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
-from thalweg_isometry.cutting_planes import Cuts
 from thalweg_isometry.near_isometry import over_all
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, S, SearchState, Verdict
@@ -23,14 +21,9 @@ from thalweg_isometry.search_state import Inner, S, SearchState, Verdict
 class BaselineSearch(SecantSearch[S]):
     """A map for each rank, without any fitting; one complete scan tells its delta."""
 
-    cuts_per_round: int = 1
     all_below: int = 0
 
-    aim: ClassVar[float] = 0.99
-
-    def init(self, objective: Objective, x: Array) -> S:
-        state = super().init(objective, x)
-        return replace(state, cuts=Cuts(), dual=state.dual[:0])
+    aim: ClassVar[float] = np.inf  # no secant reaches it: there are no cuts
 
     @abstractmethod
     def map_of(self, state: S, rank: int) -> np.ndarray:
@@ -58,15 +51,8 @@ class BaselineSearch(SecantSearch[S]):
         return replace(state, outcome=Status.CONVERGED)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SecantPCAState(SearchState):
-    """State of ``secant-pca``: all its directions, found once."""
-
-    basis: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-
-
 @dataclass(frozen=True)
-class SecantPCA(BaselineSearch[SecantPCAState]):
+class SecantPCA(BaselineSearch[SearchState]):
     """Solver ``secant-pca``: leading eigenvectors of the sum of ``v v^T`` over all secants."""
 
     most_points: Annotated[
@@ -74,17 +60,12 @@ class SecantPCA(BaselineSearch[SecantPCAState]):
         Help("points, evenly spaced, whose secants are used where these are not listed", minimum=2),
     ] = 4000
 
-    state_type: ClassVar[type[Any]] = SecantPCAState
-
-    def inner(self, state: SecantPCAState, active: ActiveSecants) -> tuple[SecantPCAState, Inner]:
-        """The map of the target rank, of directions that are found at first."""
-        if not len(state.basis):
-            state = replace(state, basis=secant_directions(state.secants, self.most_points))
-        return super().inner(state, active)
-
-    def map_of(self, state: SecantPCAState, rank: int) -> np.ndarray:
-        """The first ``rank`` eigenvectors, orthonormal."""
-        return np.array(state.basis[:rank])
+    def map_of(self, state: SearchState, rank: int) -> np.ndarray:
+        """The first ``rank`` eigenvectors, orthonormal; all are found once."""
+        made = state.cuts.made
+        if "directions" not in made:
+            made["directions"] = secant_directions(state.secants, self.most_points)
+        return np.array(made["directions"][:rank])
 
 
 @dataclass(frozen=True)

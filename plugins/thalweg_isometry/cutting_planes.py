@@ -95,16 +95,20 @@ class ScanState:
 class Subsets:
     """The secants of nested subsets of the points, the last of which is all of them.
 
-    Subsets have at least ``smallest`` points; 0 for none.
+    Subsets have at least ``smallest`` points, each four times those of the one before, or twice the
+    first time; 0 for none.
     """
 
     def __init__(self, secants: SecantSet, smallest: int) -> None:
         self._all = secants
         self._subsets: dict[int, SecantSet] = {1: secants}
         #: Every so many points make a subset, largest stride first.
-        self.strides = [1]
+        self.strides = strides = [1]
         if smallest and not secants.listed:
-            self.strides = _strides(secants.n_points, smallest)
+            while secants.n_points >= 4 * strides[0] * smallest:
+                strides.insert(0, 4 * strides[0])
+            if secants.n_points >= 2 * strides[0] * smallest:
+                strides.insert(0, 2 * strides[0])
 
     def __getitem__(self, stride: int) -> SecantSet:
         """The secants of the subset; all of them where it has no two distinct points."""
@@ -158,16 +162,6 @@ def parts_of(secants: SecantSet, fraction: float, rank: int) -> int:
         return 1
     share = fraction * secants.n_pairs / (secants.comm.size * numba.get_num_threads())
     return max(1, int(share * (2.0 + 0.018 * (rank + 96)) / PART))
-
-
-def _strides(n_points: int, smallest: int) -> list[int]:
-    """Subsets of at least so many points, four times as large each, or twice the first time."""
-    strides = [1]
-    while n_points >= 4 * strides[-1] * smallest:
-        strides.append(4 * strides[-1])
-    if n_points >= 2 * strides[-1] * smallest:
-        strides.append(2 * strides[-1])
-    return strides[::-1]
 
 
 @contextmanager

@@ -165,11 +165,8 @@ def over_all(
     images = centered if psi is None else centered @ psi.T
     sizes, mapped_sizes = (np.einsum("ij,ij->i", rows, rows) for rows in (centered, images))
     numbers = np.arange(secants.layout.start, secants.layout.stop)
-    product, near, squares = (
-        np.zeros_like(images),
-        np.zeros((images.shape[1], secants.dimension)),
-        0.0,
-    )
+    product, near = np.zeros_like(images), np.zeros((images.shape[1], secants.dimension))
+    squares = 0.0
     for block in Ring(secants.layout).blocks(points, sizes, numbers, images, mapped_sizes):
         others, other_sizes, other_numbers, other_images, other_mapped = block.arrays
         step = max(1, PAIRS_AT_ONCE // max(1, len(others)))

@@ -9,7 +9,7 @@ line, along which (4.4) is a polynomial of degree four; so no step can diverge.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -23,10 +23,9 @@ from thalweg_isometry.search_state import Inner, SearchState
 
 @dataclass(frozen=True, kw_only=True)
 class NileProState(SearchState):
-    """State of ``nile-pro``: the last gradient and direction of the Psi-step, if any."""
+    """State of ``nile-pro``."""
 
-    last_gradient: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-    last_direction: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    last: tuple[np.ndarray, ...] = ()  # gradient and direction of the last Psi-step, if any
 
 
 @dataclass(frozen=True)
@@ -45,12 +44,12 @@ class NileProSearch(AdmmSearch[NileProState]):
 
     def begin_attempt(self, state: NileProState) -> NileProState:
         """Forget the directions, which may be of another rank."""
-        return replace(state, last_gradient=np.empty((0, 0)), last_direction=np.empty((0, 0)))
+        return replace(state, last=())
 
     def inner(self, state: NileProState, active: ActiveSecants) -> tuple[NileProState, Inner]:
         """Some ADMM iterations; met as soon as delta(Psi) is the wanted one."""
         goal = state.attempt.delta
-        psi, omega, last = state.psi, state.dual, (state.last_gradient, state.last_direction)
+        psi, omega, last = state.psi, state.dual, state.last
         images = active.images(psi)
         ratios = active.ratios(images)
         worst = active.largest(ratios - 1.0)
@@ -69,10 +68,7 @@ class NileProSearch(AdmmSearch[NileProState]):
             state = self.approach(state, psi, worst)
             residual = active.norm(ratios - q) / np.sqrt(max(1, active.count))
             change = float(np.linalg.norm(psi - before)) / max(1e-300, float(np.linalg.norm(psi)))
-        state = replace(
-            state, residual=residual, dual_residual=change, dual=omega, last_gradient=last[0],
-            last_direction=last[1],
-        )  # fmt: skip
+        state = replace(state, residual=residual, dual_residual=change, dual=omega, last=last)
         exhausted = state.attempt.iterations + used >= self.limit
         met = worst <= goal
         failed = exhausted and not met
@@ -81,21 +77,21 @@ class NileProSearch(AdmmSearch[NileProState]):
 
 def _descend(
     active: ActiveSecants,
-    last: tuple[np.ndarray, np.ndarray],
+    last: tuple[np.ndarray, ...],
     psi: np.ndarray,
     images: np.ndarray,
     ratios: np.ndarray,
     target: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
     """One step down ``1/2 ||A(Psi^T Psi) - target||^2``.
 
     ``last`` are the gradient and direction of the step before, if any.  Returns the map, its
     images and ratios, and the gradient and direction of this step.
     """
-    last_gradient, last_direction = last
     gradient = 2.0 * active.adjoint_times(ratios - target, images)
     direction = -gradient
-    if len(last_gradient):
+    if last:
+        last_gradient, last_direction = last
         change = float(np.vdot(gradient, gradient - last_gradient))
         square = float(np.vdot(last_gradient, last_gradient))
         direction += max(0.0, change / max(square, 1e-300)) * last_direction

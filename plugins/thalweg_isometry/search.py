@@ -48,7 +48,7 @@ TRACED = {
     "best_delta": "best.delta",
     "target_rank": "attempt.rank",
     "target_delta": "attempt.delta",
-    "points": "subset_size",
+    "points": "subset.n_points",
     "active": "count",
     "active_delta": "active_delta",
     "scanned": "scanned",

@@ -116,11 +116,6 @@ class SearchState(SolverState):
         return self.subsets[self.stride]
 
     @property
-    def subset_size(self) -> int:
-        """Number of points of the present subset."""
-        return -(-self.secants.n_points // self.stride)
-
-    @property
     def failures(self) -> list[Attempt]:
         """The attempts that failed, and were not repeated."""
         return [ended for ended in self.attempts if ended.outcome == "failed"]

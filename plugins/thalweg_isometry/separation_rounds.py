@@ -92,7 +92,7 @@ class SeparationRounds(Solver[S], Generic[S]):
         goal, met = state.attempt.delta, state.attempt.met
         # Secants that are nearly violated are taken too: it spares scans.  Where few are left
         # the cuts of earlier rounds are enough of those.
-        share = 0.8 if state.attempt.violated > 0.01 * state.subset_size else 0.95
+        share = 0.8 if state.attempt.violated > 0.01 * state.subset.n_points else 0.95
         # Work on the cuts costs less than a part of a scan, and changes the map: what the other
         # parts would find of this one need not hold of the next.
         state, finished = self.scan_part(state, state.psi, share * goal, goal)

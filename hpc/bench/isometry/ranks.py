@@ -115,7 +115,7 @@ def solved(
             at = {"seconds": setup + iterate.seconds, "processor": time.process_time() - used}
             certified.append({"rank": rank, "delta": state.best.delta, **at})
         before = state.progress.before
-        last.update(points=state.subset_size, rank=state.attempt.rank)
+        last.update(points=state.subset.n_points, rank=state.attempt.rank)
         last["pairs"] = before.n_pairs if before else 0
         last["seconds"] = setup + iterate.seconds
 
