@@ -20,7 +20,7 @@ from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_descent.line_search import Backtracking, LineFunction, LineSearch, StrongWolfe, Trial
 
-#: Memory of a direction between steps, a frozen dataclass.
+#: Memory of a direction between steps, as a state may hold it.
 M = TypeVar("M")
 
 
@@ -98,20 +98,9 @@ MAX_FLAT_STEPS = 5
 class DescentState(SolverState):
     """State of gradient descent, nonlinear CG and L-BFGS."""
 
-    memory: Any  # of the direction, a frozen dataclass
+    memory: Any  # of the direction
     lowest: float  # lowest value so far
     flat_steps: int = 0  # steps in a row that brought no lower value
-
-
-@dataclass(frozen=True)
-class _Search:
-    """A search along a line: its trial, None where it failed, and what it started from."""
-
-    memory: Any
-    line: LineFunction
-    first: float
-    trial: Trial | None
-    evaluations: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,12 +135,7 @@ class Descent(Solver[DescentState]):
         float, Help("constant c2 of the curvature condition (strong-wolfe)", above=0, below=1)
     ] = 0.9
     shrink: Annotated[
-        float,
-        Help(
-            "largest factor by which a rejected step is shortened (backtracking)",
-            minimum=0.1,
-            below=1,
-        ),
+        float, Help("backtracking: largest ratio of a step to the last", minimum=0.1, below=1)
     ] = 0.8
     trials: Annotated[int, Help("maximum number of evaluations of a line search", minimum=1)] = 40
     step_cap: Annotated[
@@ -162,10 +146,8 @@ class Descent(Solver[DescentState]):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.armijo < self.curvature:
-            raise InputError(
-                f"option 'armijo' must be less than option 'curvature', not {self.armijo} "
-                f"and {self.curvature}"
-            )
+            both = f"{self.armijo} and {self.curvature}"
+            raise InputError(f"option 'armijo' must be less than option 'curvature', not {both}")
 
     @abstractmethod
     def direction(self) -> Direction[Any]:
@@ -197,16 +179,14 @@ class Descent(Solver[DescentState]):
         direction, metric = self.direction(), self.metric(state.objective.layout)
         if self.preconditioner is not None:
             self.preconditioner.update(state.x)
-        search = self._search(state, direction, metric)
-        evaluations = state.evaluations + search.evaluations
-        trial, line = search.trial, search.line
-        if trial is None:
+        memory, line, move, evaluations = self._search(state, direction, metric)
+        evaluations += state.evaluations
+        if move is None:
             # What is not finite, however short the step, is no minimum, nor where squares overflow.
             failed = (line.evaluations > 0 and not line.finite) or math.isinf(line.start.slope)
             outcome = Status.DIVERGED if failed else Status.PRECISION_LIMIT
-            return replace(state, memory=search.memory, evaluations=evaluations, outcome=outcome)
-        move = Move(line.start, trial, trial.step >= search.first, state.objective.comm)
-        memory = direction.update(search.memory, metric, move)
+            return replace(state, memory=memory, evaluations=evaluations, outcome=outcome)
+        memory, trial = direction.update(memory, metric, move), move.end
         flat_steps = 0 if trial.value < state.lowest else state.flat_steps + 1
         moved = state.at(
             trial.x,
@@ -220,8 +200,13 @@ class Descent(Solver[DescentState]):
         )
         return replace(moved, outcome=_outcome(moved))
 
-    def _search(self, state: DescentState, direction: Direction[Any], metric: Metric) -> _Search:
-        """Search along the direction; if that fails, along ``-B^-1 g`` without memory."""
+    def _search(
+        self, state: DescentState, direction: Direction[Any], metric: Metric
+    ) -> tuple[Any, LineFunction, Move | None, int]:
+        """Search along the direction; if that fails, along ``-B^-1 g`` without memory.
+
+        The memory, the line, the move, if any, and the number of evaluations.
+        """
         assert state.gradient is not None
         searcher, memory, evaluations = self.searcher(), state.memory, 0
         comm, dot = state.objective.comm, metric.layout.dot
@@ -237,37 +222,32 @@ class Descent(Solver[DescentState]):
                 p, slope = -state.gradient, -agreed(comm, state.gradient_norm * state.gradient_norm)
             largest = float(np.einsum("ij,ij->i", p, p).max()) if p.size else 0.0
             reach = math.sqrt(max_over_ranks(comm, largest))
-            longest = self._longest(state, reach)
             first = direction.first_step(memory, metric, slope)
-            if first is None:
-                first = self._unscaled_first(state, reach)
-            first, longest = agreed(comm, (min(first, longest), longest))
+            first, longest = agreed(comm, self._first_and_longest(state, reach, first))
             start = Trial(0.0, state.value, state.x, slope, state.gradient)
             line = LineFunction(state.objective, p, start, longest)
             trial = searcher.search(line, first) if first > 0 and reach > 0 else None
             evaluations += line.evaluations
             if trial is not None or fresh:
-                return _Search(memory, line, first, trial, evaluations)
+                move = None if trial is None else Move(start, trial, trial.step >= first, comm)
+                return memory, line, move, evaluations
             memory = direction.reset(memory)
 
-    def _longest(self, state: DescentState, reach: float) -> float:
-        if self.step_cap is None or reach == 0:
-            return 1e20
-        scale = state.objective.length_scale(state.x)
-        return self.step_cap * scale / reach if scale is not None and scale > 0 else 1e20
+    def _first_and_longest(
+        self, state: DescentState, reach: float, first: float | None
+    ) -> tuple[float, float]:
+        """Step to try first, and the largest allowed.
 
-    @staticmethod
-    def _unscaled_first(state: DescentState, reach: float) -> float:
-        """First step along an unscaled direction: a row moves by a tenth of the length scale.
-
-        Without one, by a tenth of 1, and not farther than the gradient's length.
+        Along an unscaled direction, without a first step, a row moves by a tenth of the length
+        scale; without one, by a tenth of 1, and not farther than the gradient's length.
         """
-        if reach == 0:
-            return 0.0
-        scale = state.objective.length_scale(state.x)
-        if scale is not None and scale > 0:
-            return 0.1 * scale / reach
-        return min(1.0, 0.1 / reach)
+        if reach == 0 or (first is not None and self.step_cap is None):
+            return first or 0.0, 1e20
+        scale = state.objective.length_scale(state.x) or 0.0
+        longest = self.step_cap * scale / reach if self.step_cap and scale > 0 else 1e20
+        if first is None:
+            first = 0.1 * scale / reach if scale > 0 else min(1.0, 0.1 / reach)
+        return min(first, longest), longest
 
     def reset(self, state: DescentState) -> DescentState:
         """Evaluate again and forget the curvature; a step length stays a good guess."""

@@ -12,15 +12,8 @@ TOO_FAR = 0.5
 
 
 @dataclass(frozen=True)
-class StepMemory:
-    """First trial of the next step, None at first."""
-
-    next_step: float | None = None
-
-
-@dataclass(frozen=True)
-class Steepest(Direction[StepMemory]):
-    """Steepest descent in the metric of B.
+class Steepest(Direction[float | None]):
+    """Steepest descent in the metric of B; the memory is the first trial of the next step.
 
     The first trial of a step is the last accepted one.  It is longer by the
     factor ``growth`` when that one was accepted at once and the objective still
@@ -39,37 +32,36 @@ class Steepest(Direction[StepMemory]):
     growth: float = 2.0
     first: float | None = None
 
-    def start(self) -> StepMemory:
+    def start(self) -> None:
         """Nothing known of the scale."""
-        return StepMemory()
 
-    def is_reset(self, memory: StepMemory) -> bool:
+    def is_reset(self, memory: float | None) -> bool:
         """Only a step length is remembered, which does not change the direction."""
         return True
 
-    def reset(self, memory: StepMemory) -> StepMemory:
+    def reset(self, memory: float | None) -> float | None:
         """The objective is another one now; a step that cannot grow is no guess for it."""
-        return StepMemory() if self.growth == 1.0 else memory
+        return None if self.growth == 1.0 else memory
 
     def compute(
-        self, memory: StepMemory, metric: Metric, gradient: Array
-    ) -> tuple[Array, StepMemory]:
+        self, memory: float | None, metric: Metric, gradient: Array
+    ) -> tuple[Array, float | None]:
         """``p = -B^-1 g``."""
         return -metric.apply(gradient), memory
 
-    def first_step(self, memory: StepMemory, metric: Metric, slope: float) -> float | None:
+    def first_step(self, memory: float | None, metric: Metric, slope: float) -> float | None:
         """The last accepted step, perhaps grown; at first ``first``, or 1 if B knows the scale."""
-        step = self.first if memory.next_step is None else memory.next_step
+        step = self.first if memory is None else memory
         return step if step is not None or metric.is_identity else 1.0
 
-    def update(self, memory: StepMemory, metric: Metric, move: Move) -> StepMemory:
+    def update(self, memory: float | None, metric: Metric, move: Move) -> float:
         """Keep or grow the step."""
         step, slope, new_slope = move.end.step, move.start.slope, move.end.slope
         if move.first_try and new_slope < 0:
             step *= self.growth
         elif new_slope > -TOO_FAR * slope:
             step *= slope / (slope - new_slope)
-        return StepMemory(step)
+        return step
 
 
 @dataclass(frozen=True, kw_only=True)

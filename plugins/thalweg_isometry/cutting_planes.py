@@ -7,6 +7,7 @@ cut that comes back after it was dropped stays, so that the rounds cannot cycle.
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -171,7 +172,8 @@ def scan_progress(
     """A progress bar: pairs, pairs per second, time left; on rank 0 and only on a terminal."""
     done = 0 if before is None else before.n_pairs // secants.comm.size
     total = int(fraction * secants.n_pairs)
-    if secants.comm.rank or not getattr(sys.stderr, "isatty", bool)() or total < 10**8:
+    on_terminal = getattr(sys.stderr, "isatty", bool)() and importlib.util.find_spec("tqdm")
+    if secants.comm.rank or not on_terminal or total < 10**8:
         yield None
         return
     from tqdm import tqdm

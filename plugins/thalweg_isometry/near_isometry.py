@@ -129,11 +129,7 @@ def build(
     comm: MPI.Comm,
     delta: Annotated[
         float | None,
-        Help(
-            "largest relative change of a squared length; 0.4 if no rank is given either",
-            above=0,
-            below=1,
-        ),
+        Help("largest relative change of a squared length; 0.4 without a rank", above=0, below=1),
     ] = None,
     rank: Annotated[
         int | None, Help("rank of the map; by default the smallest that is found", minimum=1)

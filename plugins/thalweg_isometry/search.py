@@ -73,10 +73,7 @@ class SecantSearch(SeparationRounds[S]):
 
     adjust: Annotated[
         Adjust,
-        Help(
-            "how a free rank is sought: closing a bracket, one by one as published, or where "
-            "eigenvalues of P fall most"
-        ),
+        Help("how a free rank is sought: bracket, one by one, or where eigenvalues fall most"),
     ] = "bracket"
     perturbations: Annotated[
         int, Help("attempts from a map with noise after each that fails at a rank", minimum=0)
@@ -398,10 +395,7 @@ class SecantSearch(SeparationRounds[S]):
             chosen = state.best
         elif not len(chosen.psi) or nearest.delta < chosen.delta:
             other = nearest.psi if len(nearest.psi) else state.psi
-            stride, fraction = state.stride, state.fraction
-            everything = replace(state, stride=1, fraction=1.0)
-            state, (scan, _) = self.scan(everything, other, np.inf)
-            state = replace(state, stride=stride, fraction=fraction)
+            _, (scan, _) = self.scan(replace(state, stride=1, fraction=1.0), other, np.inf)
             if scan.delta < chosen.delta or not len(chosen.psi):
                 chosen = MeasuredMap(other, scan.delta)
         psi = chosen.psi

@@ -49,16 +49,13 @@ class SecantAvoidance(SecantSearch[SearchState]):
             holder = int(np.argmin(active.comm.allgather(least)))
             mine = state.cuts.pairs[int(ratios.argmin())] if holder == active.comm.rank else None
             ends = state.secants.rows_of(active.comm.bcast(mine, root=holder))
-            rows = avoiding(rows, ends[0] - ends[1], LEAN)
+            rows = avoiding(rows, ends[0] - ends[1])
         failed = delta > goal and state.attempt.iterations + done >= self.limit
         return state, Inner(psi, delta <= goal, failed, delta, done, capped=failed)
 
 
-def avoiding(rows: np.ndarray, secant: np.ndarray, lean: float) -> np.ndarray:
-    """Orthonormal rows, one of which is turned towards a secant, of any length but 0.
-
-    ``lean`` is the secant's weight against that of the direction that is replaced.
-    """
+def avoiding(rows: np.ndarray, secant: np.ndarray) -> np.ndarray:
+    """Orthonormal rows, one of which is turned towards a secant, of any length but 0."""
     secant = secant / np.linalg.norm(secant)
     parts = rows @ secant
     size = float(np.linalg.norm(parts))
@@ -71,5 +68,5 @@ def avoiding(rows: np.ndarray, secant: np.ndarray, lean: float) -> np.ndarray:
         rows = rows - 2.0 * np.outer(mirror, mirror @ rows)
         rows[0] *= -sign
     rows = rows.copy()
-    rows[0] = (1.0 - lean) * rows[0] + lean * secant
+    rows[0] = (1.0 - LEAN) * rows[0] + LEAN * secant
     return np.asarray(np.linalg.qr(rows.T)[0].T)

@@ -167,5 +167,4 @@ class SeparationRounds(Solver[S], Generic[S]):
 
     def confirm(self, state: S, scan: Scan) -> S:
         """Take over the present map, which a complete scan of all secants found to serve."""
-        best = MeasuredMap(state.psi, scan.delta, scan.without_pairs())
-        return replace(state, best=best)
+        return replace(state, best=MeasuredMap(state.psi, scan.delta, scan.without_pairs()))

@@ -294,8 +294,8 @@ def test_without_growth_steps_only_shrink_until_the_objective_changes(rosenbrock
     state = solver.init(objective, objective.initial_point(0))
     for _ in range(20):
         state = solver.step(state)
-    assert solver.reset(state).memory.next_step is None
-    assert GradientDescent().reset(state).memory.next_step == state.memory.next_step > 0
+    assert solver.reset(state).memory is None
+    assert GradientDescent().reset(state).memory == state.memory > 0
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "gradient-descent", "nonlinear-cg"])

@@ -185,7 +185,7 @@ def test_a_projection_turned_towards_a_secant_shortens_it_less():
     random = np.random.default_rng(2)
     rows = np.linalg.qr(random.standard_normal((9, 4)))[0].T
     secant = random.standard_normal(9)
-    turned = avoiding(rows, secant, 0.1)
+    turned = avoiding(rows, secant)
     np.testing.assert_allclose(turned @ turned.T, np.eye(4), atol=1e-12)
     assert np.linalg.norm(turned @ secant) > np.linalg.norm(rows @ secant)
     # What is orthogonal to the secant and its projection is mapped as before.
@@ -194,7 +194,7 @@ def test_a_projection_turned_towards_a_secant_shortens_it_less():
         np.linalg.norm(turned @ kept.T, axis=0), np.linalg.norm(kept, axis=1)
     )
     outside = secant - (rows @ secant) @ rows
-    assert np.linalg.norm(avoiding(rows, outside, 0.1) @ outside) > 0.0
+    assert np.linalg.norm(avoiding(rows, outside) @ outside) > 0.0
 
 
 def assert_directions(found, rows):

@@ -1,7 +1,7 @@
 """What a scan of secants is asked for, and its result."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 
@@ -87,7 +87,5 @@ class Scan:
 
     def without_pairs(self) -> Self:
         """The facts alone."""
-        none: dict[str, Any] = {
-            name: getattr(self, name)[:0] for name in ("pairs", "distortions", "lengths")
-        }
-        return replace(self, **none)
+        lists = self.pairs[:0], self.distortions[:0], self.lengths[:0]
+        return replace(self, pairs=lists[0], distortions=lists[1], lengths=lists[2])

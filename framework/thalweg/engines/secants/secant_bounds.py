@@ -22,6 +22,8 @@ _SINGLE = 2.0**-24
 #: when bounds are rounded, added and subtracted, 4.1 for the rounded coordinates, 2 for
 #: what vanishes below the smallest normal number.
 _FEW = 16.0
+#: Numbers of leading coordinates among which a scan chooses.
+SIZES = (16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024)
 #: Of each entry of a product that vanishes below the smallest normal number.
 _VANISHED = 2.0**-124
 
@@ -74,10 +76,8 @@ class Accuracy:
         rho = 1.0 + largest
         error = 1.02 * (self.relative * rho + 2.1 * np.sqrt(rho) * self.kappa + self.kappa**2)
         error += 4.0 * _DOUBLE * (1.0 + rho)
-        return (
-            max(0.0, float(np.nextafter(largest - error, -np.inf))),
-            float(np.nextafter(largest + error, np.inf)),
-        )
+        low, high = np.nextafter((largest - error, largest + error), (-np.inf, np.inf)).tolist()
+        return max(0.0, low), high
 
 
 @dataclass(frozen=True)
@@ -212,15 +212,10 @@ def cheapest_split(
     # the further coordinates, and a term of these.
     product, sweep, exact = 0.018, 0.5, 60.0 + 0.35 * dimension
     again, term = 15.0, 0.08
-    sizes = [
-        p
-        for p in (16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024)
-        if p < min(0.85 * dimension, len(frame.directions))
-    ]
-    above, below = (
-        image_distances / (1.0 + cutoff),
-        image_distances / np.maximum(1.0 - cutoff, 1e-300),
-    )
+    most = min(0.85 * dimension, len(frame.directions))
+    sizes = [p for p in SIZES if p < most]
+    above = image_distances / (1.0 + cutoff)
+    below = image_distances / np.maximum(1.0 - cutoff, 1e-300)
     near, first = np.zeros_like(lengths), 0
     shares = {dimension: 0.0}
     for p in sizes:

@@ -120,8 +120,7 @@ class SecantSet(Identified):
             with raise_on_all_ranks(layout.comm):
                 if len(labels) != layout.rows:
                     raise InputError(
-                        f"there are {len(labels)} labels for {layout.rows} points; give one per "
-                        "point"
+                        f"there are {len(labels)} labels for {layout.rows} points; give one each"
                     )
                 self.labels = np.unique(labels, return_inverse=True)[1].astype(np.int32).ravel()
         #: Which pairs are secants.
@@ -154,14 +153,9 @@ class SecantSet(Identified):
         self.spread = frame.variances
         self._tiles = TileScans(self, frame)
         if self.layout.rows < 2 or not self._has_distinct_points():
-            among = {
-                "all": f"the {self.layout.rows} points",
-                "within-class": "the points of a class",
-            }
-            raise InputError(
-                f"no two of {among.get(self.kind, 'the points that are paired')} differ; "
-                "give at least two distinct points"
-            )
+            among = {"all": f"the {self.n_points} points", "within-class": "the points of a class"}
+            which = among.get(self.kind, "the points that are paired")
+            raise InputError(f"no two of {which} differ; give at least two distinct points")
 
     def subset(self, stride: int) -> Self:
         """The secants among the points whose numbers are multiples of ``stride``.  Collective.
@@ -337,8 +331,7 @@ class SecantSet(Identified):
         keeper = WorstSecants(replace(options, per_row=0), accuracy, ranks=self.comm.size)
         for block in Ring(self.layout).blocks(self.stored_rows, self._frame.centered_sizes, images):
             here = (second >= block.start) & (second < block.stop)
-            i = first[here]
-            j = second[here]
+            i, j = first[here], second[here]
             lengths, mapped = np.empty(len(i)), np.empty(len(i))
             points, sizes, other_images = block.arrays
             kernels.measure_pairs(
