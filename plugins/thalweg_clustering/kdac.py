@@ -222,11 +222,18 @@ class KDACObjective(KernelPairSum, Alternation):
                     f"local_scaling needs rows that do not all coincide with their {count} nearest "
                     "ones; remove duplicates, or give sigma"
                 )
-            self.kernel.scales = 1.0 / np.maximum(distances, 1e-3 * largest)
-            blocks["scales"] = self.kernel.scales[:, None]
+            scales = 1.0 / np.maximum(distances, 1e-3 * largest)
+            self._scale(scales)
+            blocks["scales"] = scales[:, None]
         if self.kernel.function.normalized and self.has_embedding:
             degrees = self.kernel.row_sums(w)
         return {**blocks, "degrees": degrees[:, None]}
+
+    def _scale(self, scales: np.ndarray | None) -> None:
+        """Let all pairs, and the links, have these factors of squared distances.  Collective."""
+        self.kernel.scales = scales
+        if scales is not None:
+            self.links.use_scales(self.rows, scales)
 
     def _use(self, blocks: Mapping[str, np.ndarray]) -> None:
         parts, signs = [self._label_factor], [self._label_signs]
@@ -238,10 +245,8 @@ class KDACObjective(KernelPairSum, Alternation):
         both, sign = np.concatenate(parts, axis=1), np.concatenate(signs)
         factor = both / np.sqrt(blocks["degrees"])
         weights = PairWeights(np.ascontiguousarray(factor), sign)
-        if "scales" in blocks and not np.array_equal(
-            blocks["scales"][:, 0], self.kernel.scales if self.kernel.scales is not None else []
-        ):
-            self.kernel.scales = blocks["scales"][:, 0]
+        if "scales" in blocks:
+            self._scale(blocks["scales"][:, 0])
         if any_over_ranks(self.comm, not weights.same_as(self.weights)):
             self.weights = weights
             # Of terms as large as these, with rounding errors that do not know each other.
@@ -332,7 +337,8 @@ class KDACObjective(KernelPairSum, Alternation):
             measures["nmi"] = normalized_mutual_information(clusters.labels, self.truth, self.comm)
         if isinstance(self.kernel, NystromKernel):
             measures["approximation"] = self._approximation(self.kernel, w)
-        self.weights, self.kernel.scales = weights, scales
+        self.weights = weights
+        self._scale(scales)
         return {
             "labels": clusters.labels,
             "components": np.array(w),

@@ -232,6 +232,7 @@ def _check_description(spec: Spec) -> str:
     assert spec.summary.strip(), "the summary is empty"
     names = [option.keyword for option in spec.declared_options]
     assert len(set(names)) == len(names), f"an option is declared twice: {names}"
+    assert "name" not in names, "'name' is the plugin's own in configurations; rename the option"
     for option in spec.declared_options:
         assert option.help.strip(), f"option '{option.name}' has no help"
         if option.default is not None:

@@ -56,14 +56,8 @@ class HeavyBall(Solver[HeavyBallState]):
         velocity = 0.7 * state.velocity - self.rate * state.gradient
         x = state.x + velocity
         value, gradient = state.objective.value_and_gradient(x)
-        return state.at(
-            x,
-            value,
-            gradient,
-            evaluations=state.evaluations + 1,
-            velocity=velocity,
-            past=[*state.past[-2:], np.array([value])],
-        )
+        number, past = state.evaluations + 1, [*state.past[-2:], np.array([value])]
+        return state.at(x, value, gradient, evaluations=number, velocity=velocity, past=past)
 
     def trace_row(self, state: HeavyBallState) -> Mapping[str, float]:
         return {"speed": state.objective.layout.norm(state.velocity)}

@@ -46,14 +46,9 @@ class Descent(Solver):
         momentum = 0.5 * state.momentum - 5 * self.step_size * direction
         x = state.x + momentum
         value, gradient = state.objective.value_and_gradient(x)
-        return state.at(
-            x,
-            value,
-            gradient,
-            evaluations=state.evaluations + 1,
-            momentum=momentum,
-            counts=[*state.counts, state.evaluations + 1],
-        )
+        number = state.evaluations + 1
+        more = {"momentum": momentum, "counts": [*state.counts, number]}
+        return state.at(x, value, gradient, evaluations=number, **more)
 
     def trace_row(self, state):
         return {"speed": state.objective.layout.norm(state.momentum)}

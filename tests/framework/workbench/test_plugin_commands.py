@@ -66,6 +66,8 @@ def test_a_bad_objective_fails_with_a_sentence_and_the_rest_is_checked(comm, mod
                 ObjectiveSpec(name="off", summary="wrong", load=f"{__name__}:build",
                               options=(strength,)),
                 ObjectiveSpec(name="No Good", summary="", load=f"{__name__}:build"),
+                ObjectiveSpec(name="named", summary="its name", load=f"{__name__}:build",
+                              options=(Option("name", str, "a", "whose"),)),
                 ObjectiveSpec(name="missing", summary="gone", load=f"{__name__}:nothing"),
             ]
 
@@ -81,10 +83,9 @@ def test_a_bad_objective_fails_with_a_sentence_and_the_rest_is_checked(comm, mod
     assert "9.9e-03 relative" in wrong.pop("objective 'off': gradient at start 0")
     assert "9.9e-03 relative" in wrong.pop("objective 'off': gradient at start 1")
     assert "lower-case words" in wrong.pop("objective 'No Good': description")
+    assert "rename the option" in wrong.pop("objective 'named': description")
     assert "has no attribute 'nothing'" in wrong.pop("objective 'missing': description")
-    assert "central differences" in wrong.pop(
-        "objective 'off': capabilities", "central differences"
-    )
+    assert "differences" in wrong.pop("objective 'off': capabilities", "differences")
     assert wrong == {}
 
 

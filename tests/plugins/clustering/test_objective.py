@@ -65,6 +65,20 @@ def test_derivatives_of_every_way_to_sum(comm, method, views, make):
     _check(objective, fixed_point=method != "nystrom")
 
 
+@pytest.mark.ranks(1, 3)
+def test_local_scaling_takes_the_unit_off_all_pairs_and_off_links(comm, views, make):
+    def enlarged(*given, **more):
+        points, *others = views(*given, **more)
+        return 1e3 * points, *others
+
+    options = {"task": "semi-supervised", "local_scaling": True}
+    small, large = (_of_task(make, comm, rows, **options) for rows in (views, enlarged))
+    x = small.initial_point(1)
+    assert large.value(x) == pytest.approx(small.value(x), rel=1e-9)
+    costs = [each.metrics(x)["cost"] for each in (small, large)]  # with scales of this W
+    assert costs[0] == pytest.approx(costs[1], rel=1e-9)
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_the_start_has_the_smallest_eigenvectors_of_phi_where_the_kernel_is_flat(task, views, make):
     objective = _of_task(make, MPI.COMM_SELF, views, task)
