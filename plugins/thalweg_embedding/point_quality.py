@@ -82,8 +82,8 @@ def faithfulness(
         ``false``: share of the k nearest in the map that are not among the 5 k nearest in the data;
         ``torn``: share of the k nearest in the data that are not among the 5 k nearest in the map;
         with an objective ``singularity``, and where its affinities are entropic ones of dense
-        points in Euclidean distance, whose pairs all repel alike, ``perturbation``: of points that
-        anchors hold both are 0.
+        points in Euclidean distance, without labels, whose pairs all repel alike,
+        ``perturbation``: of points that anchors hold both are 0.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def faithfulness(
     least, infinite = values[:, 0], np.full(len(places), np.inf)
     measures["singularity"] = np.divide(1.0, least, out=infinite, where=least > 0.0)
     dense = metric == "euclidean" and not isinstance(data, SparseDataset)
-    entropic = options is not None and options.affinity == "entropic"
+    entropic = options is not None and options.affinity == "entropic" and not options.target_weight
     if entropic and dense and isinstance(objective.repulsion, AllPairs | GridPairs):
         length = math.sqrt(np.median(layout.gather_rows(squared[:, 0])))
         found = before[:, :count], squared[:, :count]

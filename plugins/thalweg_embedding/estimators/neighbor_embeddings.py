@@ -99,7 +99,11 @@ class PaCMAP(MapEstimator):
     further_ratio: float = 2.0
 
     def _fit(self, X: Any, y: Any = None, **options: Any) -> None:
-        super()._fit(X, y, seed=shared_seed(comm_of(X), self.random_state), **options)
+        self._seed = shared_seed(comm_of(X), self.random_state)
+        super()._fit(X, y, seed=self._seed, **options)
+
+    def _fitted_options(self) -> dict[str, Any]:
+        return {"seed": self._seed}  # of the pairs
 
     def _repulsion_of_point(self, objective: Any) -> float:
         pairs, rows = objective.pairs, objective.layout.rows

@@ -22,10 +22,8 @@ def test_the_resolved_file_gives_the_same_configuration_again():
 
 
 def test_a_rule_is_switched_off_by_a_word_that_is_written_again(tmp_path):
-    (tmp_path / "c.toml").write_text(
-        '[data]\nname = "digits"\n[objective]\nname = "t-sne"\n[stop]\ndecrease = "none"\n',
-        encoding="utf-8-sig",  # with the mark that editors of Windows write first
-    )
+    text = '[data]\nname = "digits"\n[objective]\nname = "t-sne"\n[stop]\ndecrease = "none"\n'
+    (tmp_path / "c.toml").write_text(text, "utf-8-sig")  # with the mark of Windows' editors
     first = read_configuration(tmp_path / "c.toml", ["stop.iterations=none"])
     assert first.stop["decrease"] is None
     assert first.stop["iterations"] is None

@@ -75,8 +75,6 @@ def test_local_scaling_takes_the_unit_off_all_pairs_and_off_links(comm, views, m
     small, large = (_of_task(make, comm, rows, **options) for rows in (views, enlarged))
     x = small.initial_point(1)
     assert large.value(x) == pytest.approx(small.value(x), rel=1e-9)
-    costs = [each.metrics(x)["cost"] for each in (small, large)]  # with scales of this W
-    assert costs[0] == pytest.approx(costs[1], rel=1e-9)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -24,8 +24,9 @@ from thalweg_embedding import (
     umap,
 )
 from thalweg_embedding.families import ELASTIC_EMBEDDING
+from thalweg_embedding.pacmap import pacmap
 
-POINTS = load_digits().data[:120]
+POINTS, DIGITS = (part[:120] for part in load_digits(return_X_y=True))
 
 
 @pytest.fixture(scope="module")
@@ -153,17 +154,27 @@ def test_ranks_agree_with_one(comm, places, family, options):
         faithfulness(data, data.layout.local(places), neighbors=4 + comm.rank)
 
 
-@pytest.mark.parametrize("model", [TSNE(density=0.1), UMAP(), PaCMAP(), TSNE(metric="cosine")])
+MODELS = [TSNE(density=0.1), UMAP(), PaCMAP(), TSNE(metric="cosine"), TSNE(target_weight=0.1)]
+
+
+@pytest.mark.parametrize("model", MODELS)
 def test_estimators_tell_what_they_can(model):
     model.set_params(max_iter=30, random_state=0)
-    measures = model.fit(POINTS).faithfulness()
-    assert ("perturbation" in measures) == (
-        not isinstance(model, PaCMAP | UMAP) and model.metric != "cosine"
-    )
+    measures = model.fit(POINTS, DIGITS).faithfulness()
+    assert ("perturbation" in measures) == (model is MODELS[0])
     assert all(rows.shape == (120,) and not np.isnan(rows).any() for rows in measures.values())
     assert measures["kept"].mean() > 0.4
-    model.set_params(keep_data=False).fit(POINTS)
+    model.set_params(keep_data=False).fit(POINTS, DIGITS)
     assert not hasattr(model, "faithfulness")
+
+
+def test_scores_of_pacmap_are_of_the_pairs_that_were_fitted(monkeypatch):
+    made = []
+    build = lambda *data, **options: made.append(pacmap(*data, **options)) or made[-1]  # noqa: E731
+    monkeypatch.setattr(PaCMAP, "_build", staticmethod(build))
+    model = PaCMAP(random_state=5, max_iter=30).fit(POINTS)
+    model.faithfulness()
+    assert (made[0].pairs.further != made[1].pairs.further).nnz == 0
 
 
 def test_what_does_not_fit_is_refused(places):
@@ -172,7 +183,5 @@ def test_what_does_not_fit_is_refused(places):
     for measure in faithfulness, map_quality:
         with pytest.raises(InputError, match="the data are a sparse matrix"):
             measure(scipy.sparse.csr_matrix(POINTS), places)
-    with pytest.raises(
-        InputError, match="'neighbors' of faithfulness must be at most 119, not 120"
-    ):
+    with pytest.raises(InputError, match="of faithfulness must be at most 119, not 120"):
         faithfulness(POINTS, places, neighbors=120)
