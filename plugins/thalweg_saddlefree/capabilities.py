@@ -3,13 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.interfaces import Capability, Objective, SolverState
+from thalweg.interfaces import Capability, Objective, Preconditioner, SolverState
 from thalweg.parallel import Array
+from thalweg.plugins import Help
 from thalweg_saddlefree.curvature import Slices
 from thalweg_saddlefree.minibatches import Minibatches, RowSet
 
@@ -120,10 +121,7 @@ def draw_curvature_rows(objective: Objective, seed: int, counter: int, rows: int
     """
     if not isinstance(objective, Minibatches):
         if rows is not None:
-            raise InputError(
-                f"{type(objective).__name__} has no data rows to sample; leave the number of rows "
-                "out"
-            )
+            raise InputError(f"{type(objective).__name__} has no data rows to sample; give none")
         return
     layout, sample = objective.data_layout, None
     if rows is not None and rows < layout.rows:
@@ -139,8 +137,18 @@ def use_all_rows(objective: Objective) -> None:
         objective.use_rows(None)
 
 
+@dataclass(frozen=True)
 class CurvatureRowsSolver:
     """Mixin of solvers whose curvature products see drawn rows; by default not preconditioned."""
+
+    curvature_rows: Annotated[
+        int | None,
+        Help("number of data rows of curvature products; by default all", unit="rows", minimum=1),
+    ] = None
+    seed: Annotated[int, Help("seed of samples and probes", minimum=0)] = 0
+    preconditioner: Preconditioner | None = None
+
+    preconditioned: ClassVar[bool] = True
 
     @classmethod
     def takes_preconditioner(cls, options: Mapping[str, Any]) -> bool:

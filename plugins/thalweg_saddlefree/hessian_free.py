@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from thalweg.engines.hessian import GaussNewtonProduct
-from thalweg.interfaces import Capability, Objective, Preconditioner, Rows, Solver, SolverState
+from thalweg.interfaces import Capability, Objective, Rows, Solver, SolverState
 from thalweg.parallel import Array
 from thalweg.plugins import Help
 from thalweg.result import Status
@@ -64,14 +64,7 @@ class HessianFree(CurvatureRowsSolver, Solver[HessianFreeState]):
         float, Help("relative progress of the model at which CG stops", above=0)
     ] = 5e-4
     steps: Annotated[int, Help("maximum number of CG iterations per direction", minimum=1)] = 250
-    curvature_rows: Annotated[
-        int | None,
-        Help("number of data rows of curvature products; by default all", unit="rows", minimum=1),
-    ] = None
-    seed: Annotated[int, Help("seed of samples", minimum=0)] = 0
-    preconditioner: Preconditioner | None = None
 
-    preconditioned: ClassVar[bool] = True
     requires: ClassVar[tuple[type[Capability], ...]] = (GaussNewtonProduct,)
     trace_columns: ClassVar[tuple[str, ...]] = ("products", "damping", "ratio")
 

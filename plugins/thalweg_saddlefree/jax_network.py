@@ -111,10 +111,10 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, CurvatureForms, LayeredCurvat
 
         super().__init__(comm, function, parameters, rows, precision=precision, held_out=held_out)
         self._find_layers(parameters)
-        self._batched["gauss-newton"] = self._jax.jit(self._gauss_newton)
-        self._batched["gauss-newton forms"] = self._jax.jit(self._gauss_newton_forms)
-        self._batched["hessian forms"] = self._jax.jit(self._hessian_forms)
-        self._sampled = self._jax.jit(self._sample)
+        self.batched["gauss-newton"] = self._jax.jit(self._gauss_newton)
+        self.batched["gauss-newton forms"] = self._jax.jit(self._gauss_newton_forms)
+        self.batched["hessian forms"] = self._jax.jit(self._hessian_forms)
+        self.sampled = self._jax.jit(self._sample)
 
     def _leaf_order(self, parameters: Any) -> Sequence[int]:
         """Each layer's kernel, then its bias, which is the last row of its matrix."""
@@ -123,9 +123,9 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, CurvatureForms, LayeredCurvat
         return sorted(range(len(keys)), key=lambda k: (keys[k][:-1], keys[k][-1] == "bias"))
 
     def _find_layers(self, parameters: Any) -> None:
-        self._names = sorted(parameters)
+        self.layer_names = sorted(parameters)
         start, blocks = 0, []
-        for name in self._names:
+        for name in self.layer_names:
             kernel, bias = parameters[name]["kernel"], "bias" in parameters[name]
             outputs = np.shape(kernel)[-1]
             inputs = np.size(kernel) // outputs + int(bias)
@@ -140,7 +140,7 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, CurvatureForms, LayeredCurvat
         seen: dict[str, Any] = {}
         # One row will do: the shapes of its outputs are those of any number.
         row = self._jax.tree_util.tree_map(
-            lambda a: np.zeros((1, *a.shape[1:]), a.dtype), self._rows[0]
+            lambda a: np.zeros((1, *a.shape[1:]), a.dtype), self.data[0]
         )
         with self.precisely():
             answer = self._jax.eval_shape(
@@ -148,15 +148,15 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, CurvatureForms, LayeredCurvat
                     self.unravel(self._start), row, lambda name, inputs, z: seen.setdefault(name, z)
                 )
             )
-        missing = sorted(set(self._names) ^ set(seen))
+        missing = sorted(set(self.layer_names) ^ set(seen))
         if missing:
             raise InputError(
                 f"layer '{missing[0]}' has parameters but no tap in the model, or the reverse; "
                 "call tap(name, inputs, outputs) once for each layer"
             )
-        if answer.shape[1:] != np.shape(self._rows[1])[1:]:
+        if answer.shape[1:] != np.shape(self.data[1])[1:]:
             raise InputError(
-                f"targets of shape {np.shape(self._rows[1])[1:]} a row do not fit the model's "
+                f"targets of shape {np.shape(self.data[1])[1:]} a row do not fit the model's "
                 f"outputs of shape {answer.shape[1:]}; classes are one-hot"
             )
         self._tapped = {name: z.shape[1:] for name, z in seen.items()}
@@ -265,15 +265,15 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, CurvatureForms, LayeredCurvat
         if not count:
             return
         chosen = padded(rows.local)
-        inputs = self._jax.tree_util.tree_map(lambda leaf: leaf[chosen], self._rows[0])
-        shape = np.shape(self._rows[1])[1:]
+        inputs = self._jax.tree_util.tree_map(lambda leaf: leaf[chosen], self.data[0])
+        shape = np.shape(self.data[1])[1:]
         places = self.data_layout.start + chosen
         signs = random_signs(places, int(np.prod(shape)), draw, self.dtype)
         # The loss of a row is the mean over its positions.
         signs = signs.reshape(-1, *shape) / np.sqrt(np.prod(shape[:-1]), dtype=self.dtype)
         with self.precisely():
-            seen, slopes = self._sampled(self._point(x), inputs, signs)
-        for layer, name in enumerate(self._names):
+            seen, slopes = self.sampled(self._point(x), inputs, signs)
+        for layer, name in enumerate(self.layer_names):
             a, g = np.asarray(seen[name])[:count], np.asarray(slopes[name])[:count]
             yield LayerSample(
                 layer, a.reshape(count, -1, a.shape[-1]), g.reshape(count, -1, g.shape[-1])

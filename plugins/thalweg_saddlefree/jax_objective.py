@@ -32,9 +32,7 @@ def import_jax() -> Any:
     try:
         return importlib.import_module("jax")
     except ImportError as error:
-        raise InputError(
-            "objective 'jax' needs JAX; install thalweg with the extra 'jax'"
-        ) from error
+        raise InputError("this needs JAX; install thalweg with the extra 'jax'") from error
 
 
 class JaxObjective(Objective, HessianProduct, Minibatches):
@@ -100,12 +98,10 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
             self._function = function
             self._compile()
             if rows is None or self.data_layout.local_rows:
-                data = () if rows is None else (self._rows,)
+                data = () if rows is None else (self.data,)
                 shape = jax.eval_shape(self._scalar, self._start, *data).shape
                 if shape != ():
-                    raise InputError(
-                        f"the JAX function must return a scalar, but its value has shape {shape}"
-                    )
+                    raise InputError(f"the JAX function must return a scalar, not shape {shape}")
         self.use_rows(None)
 
     def _leaf_order(self, parameters: Any) -> Sequence[int]:
@@ -118,9 +114,9 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
             return array.astype(self.dtype) if array.dtype.kind == "f" else array
 
         convert = self._jax.tree_util.tree_map
-        self._rows: Any = None if rows is None else convert(typed, rows)
+        self.data: Any = None if rows is None else convert(typed, rows)
         self._held_out: Any = None if held_out is None else convert(typed, held_out)
-        counts = {leaf.shape[:1] for leaf in self._jax.tree_util.tree_leaves(self._rows)}
+        counts = {leaf.shape[:1] for leaf in self._jax.tree_util.tree_leaves(self.data)}
         if len(counts) > 1:
             raise InputError(f"the rows of the JAX function's arrays differ: {sorted(counts)}")
         self.data_layout = Layout(self.comm, 1)  # for a function without data
@@ -148,10 +144,10 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
             leaves[leaf] = part.reshape(self._shapes[place])
         return self._jax.tree_util.tree_unflatten(self._tree, leaves)
 
-    def ravel(self, tree: Any) -> np.ndarray:
-        """Inverse of :meth:`unravel`."""
-        leaves = self._jax.tree_util.tree_leaves(tree)
-        return np.concatenate([np.asarray(leaves[k], dtype=float).ravel() for k in self._order])
+    def ravel(self, tree: Any) -> Any:
+        """Inverse of :meth:`unravel`, by JAX."""
+        leaves, jnp = self._jax.tree_util.tree_leaves(tree), self._jax.numpy
+        return jnp.concatenate([jnp.ravel(leaves[k]).astype(self.dtype) for k in self._order])
 
     def _scalar(self, flat: Any, *rows: Any) -> Any:
         return self._function(self.unravel(flat), *rows)
@@ -176,7 +172,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
                 "hessian": jax.jit(product),
             }
 
-        self._plain, self._batched = compiled(self._scalar), compiled(self._weighted)
+        self._plain, self.batched = compiled(self._scalar), compiled(self._weighted)
 
     # -- rows in use -----------------------------------------------------------------------
 
@@ -187,14 +183,14 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
 
     def _data(self, rows: RowSet | None) -> tuple[tuple[Any, ...], bool]:
         """Arguments after the point, and whether they are a padded batch."""
-        if self._rows is None:
+        if self.data is None:
             return (), False
         if rows is None:
-            return (self._rows,), False
+            return (self.data,), False
         chosen = padded(rows.local)
         weights = np.zeros(len(chosen), dtype=self.dtype)
         weights[: len(rows.local)] = 1.0 / rows.total
-        taken = self._jax.tree_util.tree_map(lambda leaf: leaf[chosen], self._rows)
+        taken = self._jax.tree_util.tree_map(lambda leaf: leaf[chosen], self.data)
         return (taken, weights), True
 
     def _call(self, kind: str, rows: RowSet | None, *point: np.ndarray) -> Any:
@@ -202,13 +198,13 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         total = self.data_layout.rows if rows is None else rows.total
         self.operations += COSTS[kind] * total
         local = self.data_layout.local_rows if rows is None else len(rows.local)
-        if self._rows is not None and not local:
+        if self.data is not None and not local:
             return None
         data, batch = self._data(rows)
         with self.precisely():
-            result = (self._batched if batch else self._plain)[kind](*point, *data)
+            result = (self.batched if batch else self._plain)[kind](*point, *data)
         # The mean over this rank's rows counts by their share of all.
-        share = 1.0 if batch or self._rows is None else local / total
+        share = 1.0 if batch or self.data is None else local / total
         return self._jax.tree_util.tree_map(lambda leaf: share * np.asarray(leaf, float), result)
 
     # -- the objective ---------------------------------------------------------------------
@@ -255,12 +251,12 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         return x[:, 0].astype(self.dtype, copy=False)
 
     def _sum(self, local: float) -> float:
-        return local if self._rows is None else float(sum_over_ranks(self.comm, local))
+        return local if self.data is None else float(sum_over_ranks(self.comm, local))
 
     def _total(self, local: np.ndarray | None) -> Array:
         """Sum over the ranks of this rank's part, None where it has no rows."""
         total = np.zeros(self.layout.rows) if local is None else np.array(local, dtype=float)
-        if self._rows is not None:
+        if self.data is not None:
             sum_large(self.comm, total)
         return total[:, None]
 
@@ -276,11 +272,7 @@ def build_jax(
     comm: MPI.Comm,
     *,
     function: Annotated[
-        str,
-        Help(
-            "'module:name' of a function that returns (function, parameters), or with data "
-            "(function, parameters, rows)"
-        ),
+        str, Help("'module:name' of a function that returns (function, parameters[, rows])")
     ] = "",
     precision: Annotated[
         Literal["double", "single"], Help("precision of what JAX computes")
@@ -294,9 +286,7 @@ def build_jax(
     """
     module_name, colon, name = function.partition(":")
     if not (module_name and colon and name):
-        raise InputError(
-            f"option 'function' of objective 'jax' must be 'module:name', not {function!r}"
-        )
+        raise InputError(f"the option 'function' must be 'module:name', not {function!r}")
     jax = import_jax()
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -306,9 +296,7 @@ def build_jax(
         raise InputError(f"cannot load the JAX function '{function}': {error}") from error
     made = maker()
     if not isinstance(made, tuple) or len(made) not in (2, 3):
-        raise InputError(
-            f"'{function}' must return (function, parameters) or (function, parameters, rows)"
-        )
+        raise InputError(f"'{function}' must return (function, parameters[, rows])")
     rows = None
     if len(made) == 3:
         count = len(jax.tree_util.tree_leaves(made[2])[0])

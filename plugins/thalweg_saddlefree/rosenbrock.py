@@ -17,20 +17,17 @@ from thalweg.plugins import Help
 class Rosenbrock(Objective, HessianProduct, GaussNewtonProduct):
     """``r'r = sum 100 (x[i+1] - x[i]^2)^2 + (1 - x[i])^2``, minimum 0 at (1, ..., 1).
 
-    Every rank has all ``size`` variables and does the same work.  ``spread`` is the standard
-    deviation of a seeded normal shift of the customary start.
+    Every rank has all ``size`` variables and does the same work.
     """
 
     default_solver: ClassVar[str] = "saddle-free"
 
-    def __init__(self, comm: MPI.Comm, size: int, spread: float = 0.0) -> None:
+    def __init__(self, comm: MPI.Comm, size: int) -> None:
         super().__init__(comm, Layout(MPI.COMM_SELF, size))
-        self.spread = spread
 
     def initial_point(self, seed: int) -> Array:
-        """The customary start, shifted at random if a spread is given."""
-        start = np.resize([-1.2, 1.0], self.layout.shape)
-        return start + self.layout.random_normal(seed, self.spread)
+        """The customary start, whatever the seed."""
+        return np.resize([-1.2, 1.0], self.layout.shape)
 
     def value(self, x: Array) -> float:
         r = self._residuals(x).ravel()
@@ -72,9 +69,6 @@ def build_rosenbrock(
     comm: MPI.Comm,
     *,
     size: Annotated[int, Help("number of variables", minimum=2)] = 2,
-    spread: Annotated[
-        float, Help("standard deviation of a random shift of the start", minimum=0.0)
-    ] = 0.0,
 ) -> Rosenbrock:
     """Objective ``rosenbrock``."""
-    return Rosenbrock(comm, size, spread)
+    return Rosenbrock(comm, size)

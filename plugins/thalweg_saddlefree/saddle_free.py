@@ -5,21 +5,17 @@ Newton's pace where the curvature is positive and away from the saddle where it
 is negative (Dauphin et al., 2014; Arjovsky, 2015).  The damping follows the
 ratio of the actual to the predicted decrease; a step that raises the objective
 is never taken.
-
-Of Hessian and Gauss-Newton products it takes those that gained more at their last step, by relative
-decrease a product.  The gain of a kind is taken to grow while it rests, so that it is tried again;
-MATHEMATICS.md says why kinds alternate.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar
+import math
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
 from thalweg.errors import InputError
-from thalweg.interfaces import Capability, Objective, Preconditioner, Solver, SolverState
+from thalweg.interfaces import Capability, Objective, Solver, SolverState, require
 from thalweg.parallel import Array
 from thalweg.plugins import Help
 from thalweg.result import Status
@@ -39,44 +35,6 @@ from thalweg_saddlefree.curvature import (
 from thalweg_saddlefree.curvature.basis import lowest_curvature
 from thalweg_saddlefree.curvature.operator import check_symmetry
 from thalweg_saddlefree.step_search import StepSearch, Trials
-
-HESSIAN, GAUSS_NEWTON = "hessian", "gauss-newton"
-
-#: Names of the choices.
-CURVATURES = ("auto", HESSIAN, GAUSS_NEWTON)
-
-#: Growth of the gain of a kind for every step that another one takes; chosen by hand.
-GROWTH = 1.2
-
-
-def kinds_for(objective: Objective, choice: str) -> tuple[str, ...]:
-    """Kinds that a solver may use on an objective, the first to be tried first."""
-    has_both = isinstance(objective, GaussNewtonProduct)
-    if choice == GAUSS_NEWTON and not has_both:
-        raise InputError(
-            f"{type(objective).__name__} has no Gauss-Newton product; set curvature to 'hessian'"
-        )
-    if choice == "auto":
-        return (GAUSS_NEWTON, HESSIAN) if has_both else (HESSIAN,)
-    return (choice,)
-
-
-def in_order_of_gain(kinds: tuple[str, ...], gains: Mapping[str, float]) -> list[str]:
-    """Kinds never tried first, then by their last gains."""
-    return sorted(kinds, key=lambda kind: -gains.get(kind, float("inf")))
-
-
-def gains_after(
-    gains: Mapping[str, float], kind: str, before: float, after: float, products: int
-) -> dict[str, float]:
-    """Gains once a step of one kind led from one value to another with so many products."""
-    scale = max(abs(before), abs(after), 1e-300)
-    rested = {other: GROWTH * gain for other, gain in gains.items()}
-    return {**rested, kind: (before - after) / scale / max(1, products)}
-
-
-#: The methods of applying |H|, by the name that users write.
-METHODS: dict[str, type[AbsoluteSolver]] = {"lanczos": LanczosAbsolute, "ode": OdeAbsolute}
 
 #: A gradient this much smaller than the largest one met counts as zero.
 STATIONARY = 1e-14
@@ -100,11 +58,7 @@ class SaddleFreeState(SolverState):
     """State of :class:`SaddleFree`."""
 
     counter: int = 0  # iterations, which also number the samples of curvature rows
-    curvature: str = ""  # kind of products of the last step
-    damping: float = float("nan")  # after the last step
-    #: For the next step by each kind of products, and what its last step gained.
-    dampings: dict[str, float] = field(default_factory=dict)
-    gains: dict[str, float] = field(default_factory=dict)
+    damping: float = float("nan")  # for the next step; before the first NaN
     largest_norm: float = 0.0  # largest norm of a gradient met
     #: Hessian products and Krylov steps so far.
     products: int = 0
@@ -134,39 +88,18 @@ class SaddleFree(CurvatureRowsSolver, Solver[SaddleFreeState]):
     """
 
     method: Annotated[
-        str,
-        Help(
-            "how |H| is applied: one Lanczos basis, or a differential equation",
-            choices=tuple(METHODS),
-        ),
+        Literal["lanczos", "ode"], Help("|H| by one Lanczos basis, or by a differential equation")
     ] = "lanczos"
     curvature: Annotated[
-        str,
-        Help(
-            "products of the Hessian, of the Gauss-Newton matrix, or of whichever gained more at "
-            "its last step",
-            choices=CURVATURES,
-        ),
+        Literal["hessian", "gauss-newton"], Help("products of the Hessian or Gauss-Newton matrix")
     ] = "hessian"
     tolerance: Annotated[float, Help("relative error of a direction", above=0, below=1)] = 0.3
     steps: Annotated[int, Help("maximum number of Krylov steps per direction", minimum=1)] = 150
     damping: Annotated[
         float | None,
-        Help(
-            "initial damping; by default a hundredth of the largest Ritz value",
-            unit="curvature",
-            minimum=0,
-        ),
+        Help("initial; a hundredth of the largest Ritz value if none", unit="curvature", minimum=0),
     ] = None
-    curvature_rows: Annotated[
-        int | None,
-        Help("number of data rows of curvature products; by default all", unit="rows", minimum=1),
-    ] = None
-    seed: Annotated[int, Help("seed of samples and probes", minimum=0)] = 0
 
-    preconditioner: Preconditioner | None = None
-
-    preconditioned: ClassVar[bool] = True
     requires: ClassVar[tuple[type[Capability], ...]] = (HessianProduct,)
     trace_columns = ("products", "lanczos_steps", "lowest_ritz_value", "damping", "ratio")
 
@@ -178,7 +111,8 @@ class SaddleFree(CurvatureRowsSolver, Solver[SaddleFreeState]):
 
     def init(self, objective: Objective, x: Array) -> SaddleFreeState:
         """Evaluate the start and probe the Hessian product for symmetry."""
-        kinds_for(objective, self.curvature)
+        if self.curvature == "gauss-newton":
+            require(objective, (GaussNewtonProduct,), "curvature = 'gauss-newton'")
         draw_curvature_rows(objective, self.seed, 0, self.curvature_rows)
         state = SaddleFreeState.evaluated(objective, x)
         slices = Slices.of(objective)
@@ -189,29 +123,22 @@ class SaddleFree(CurvatureRowsSolver, Solver[SaddleFreeState]):
     def step(self, state: SaddleFreeState) -> SaddleFreeState:
         """One iteration: a basis, then trials of dampings until the objective falls."""
         draw_curvature_rows(state.objective, self.seed, state.counter, self.curvature_rows)
-        counter, slices = state.counter, Slices.of(state.objective)
+        slices = Slices.of(state.objective)
         if state.gradient_norm <= STATIONARY * state.largest_norm:
             state = self._left_stationary_point(state, slices)
         else:
-            kinds = kinds_for(state.objective, self.curvature)
-            for kind in in_order_of_gain(kinds, state.gains):
-                state = self._descended(state, slices, kind)
-                if state.counter > counter:
-                    break  # where one kind finds no step at all, the other may
-            else:
-                state = replace(state, outcome=Status.PRECISION_LIMIT)
+            state = self._descended(state, slices)
         return replace(state, largest_norm=max(state.largest_norm, state.gradient_norm))
 
     # -- parts -----------------------------------------------------------------------------
 
-    def _descended(self, state: SaddleFreeState, slices: Slices, kind: str) -> SaddleFreeState:
+    def _descended(self, state: SaddleFreeState, slices: Slices) -> SaddleFreeState:
         """The next iterate, or the same where no damping gives a step that lowers the objective."""
-        operator = CurvatureOperator(
-            slices, state.objective, state.x, gauss_newton=kind == GAUSS_NEWTON
-        )
+        gauss_newton = self.curvature == "gauss-newton"
+        operator = CurvatureOperator(slices, state.objective, state.x, gauss_newton)
         metric = self._metric(state, slices)
         solver = self._solver(state, slices, operator, metric)
-        damping = state.dampings.get(kind, self.damping)
+        damping = self.damping if math.isnan(state.damping) else state.damping
         if damping is None:
             damping = 1e-2 * solver.largest()
         floor = 0.0 if self.damping == 0.0 else FLOOR * solver.largest()
@@ -221,13 +148,12 @@ class SaddleFree(CurvatureRowsSolver, Solver[SaddleFreeState]):
         state = replace(
             state, products=state.products + operator.products,
             lanczos_steps=state.lanczos_steps + solver.steps, lowest_ritz_value=solver.lowest,
-            curvature=kind,
         )  # fmt: skip
         if accepted is None:
             return replace(
                 state,
                 evaluations=state.evaluations + trials.evaluations,
-                gains={**state.gains, kind: 0.0},
+                outcome=Status.PRECISION_LIMIT,
             )
         damping = accepted.damping
         if accepted.ratio > 0.75:
@@ -237,10 +163,8 @@ class SaddleFree(CurvatureRowsSolver, Solver[SaddleFreeState]):
         damping = max(damping, floor)
         return trials.accepted(
             state, search.step(accepted.direction, accepted.length), counter=state.counter + 1,
-            gains=gains_after(state.gains, kind, state.value, accepted.value, operator.products),
-            ratio=accepted.ratio,
-            step_length=accepted.length * slices.norm(accepted.direction.step), damping=damping,
-            dampings={**state.dampings, kind: damping},
+            ratio=accepted.ratio, damping=damping,
+            step_length=accepted.length * slices.norm(accepted.direction.step),
         )  # fmt: skip
 
     def _solver(
@@ -261,7 +185,7 @@ class SaddleFree(CurvatureRowsSolver, Solver[SaddleFreeState]):
             self.steps,
         )
         if self.method != "lanczos":
-            return METHODS[self.method](*parts)
+            return OdeAbsolute(*parts)
         options = {"progress": PROGRESS * forcing, "dtype": krylov_type(state.objective)}
         inner = self.preconditioner
         if inner is not None and not inner.is_identity:

@@ -184,7 +184,7 @@ def lowest_curvature(
     The most negative Ritz value, this rank's slice of its unit vector, None where the value is not
     negative, and the Lanczos steps, from a random vector, since there is no gradient to start from.
     """
-    basis = LanczosBasis(slices, slices.random_normal(seed))
+    basis = LanczosBasis(slices, slices.layout.random_normal(seed).ravel())
     basis.extend_to(min(steps, MAX_STEPS), operator)
     size = max(float(np.abs(basis.ritz_values()).max()), 1e-300)
     value, vector = basis.lowest_ritz_pair()

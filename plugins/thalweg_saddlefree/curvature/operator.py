@@ -67,7 +67,7 @@ def refuse_asymmetry(relative: float, kind: np.dtype[Any]) -> None:
 
 def check_symmetry(slices: Slices, product: Product, seed: int, kind: np.dtype[Any]) -> None:
     """Refuse a product with ``u'Hv`` far from ``v'Hu`` for standard normal ``u`` and ``v``."""
-    u, v = slices.random_normal(seed), slices.random_normal(seed + 1)
+    u, v = (slices.layout.random_normal(seed + k).ravel() for k in (0, 1))
     image_u, image_v = product(u), product(v)
     difference = abs(slices.dot(u, image_v) - slices.dot(v, image_u))
     # u'Hv of random vectors has the size of the Frobenius norm, as Hu and Hv have.

@@ -74,7 +74,3 @@ class Slices:
     def total(self, parts: np.ndarray) -> np.ndarray:
         """Sum over the ranks of a small array, the same bits everywhere."""
         return np.asarray(sum_over_ranks(self.comm, parts))
-
-    def random_normal(self, seed: int) -> np.ndarray:
-        """This rank's slice of a standard normal vector that does not depend on the ranks."""
-        return self.layout.random_normal(seed).ravel()

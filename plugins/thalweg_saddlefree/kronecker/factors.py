@@ -6,7 +6,7 @@ a convolution, steps of a recurrence) ``A = E[sum_t a_t a_t']`` and ``G = E[mean
 (Grosse and Martens 2016, equation 30).  Everything here is local to a rank.
 """
 
-from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -16,8 +16,7 @@ from thalweg.errors import NumericalError
 from thalweg_saddlefree.capabilities import LayerBlock, LayerSample
 
 
-@dataclass
-class Moments:
+class Moments(NamedTuple):
     """Sums over rows, which the ranks add up: upper triangles, column-major."""
 
     inputs: np.ndarray  # sum of ``a a'``
@@ -47,8 +46,7 @@ def _add_squares(rows: np.ndarray, factor: float, total: np.ndarray) -> None:
         syrk(factor, rows.T, beta=1.0, c=total, overwrite_c=1)
 
 
-@dataclass(frozen=True)
-class LayerFactors:
+class LayerFactors(NamedTuple):
     """Moving averages of a layer's factors, and their damped inverses.
 
     The upper triangles count; column-major.
@@ -57,25 +55,32 @@ class LayerFactors:
     #: A and G.
     inputs: np.ndarray
     derivatives: np.ndarray
-    #: Inverses of the damped A and G, and their damping.
+    #: Inverses of the damped A and G.
     left: np.ndarray
     right: np.ndarray
-    damping: float = 0.0
 
     @classmethod
     def zero(cls, block: LayerBlock, dtype: np.dtype) -> "LayerFactors":
         """Factors before the first average, of the shapes of later ones."""
-        sizes = (block.inputs, block.outputs)
-        a, g, left, right = (np.zeros((size, size), dtype, order="F") for size in 2 * sizes)
-        return cls(a, g, left, right)
+        return cls(*Moments.zero(block, dtype), *Moments.zero(block, dtype))
 
     def averaged(self, mean: Moments, keep: float) -> "LayerFactors":
         """Averages moved towards new means over rows, with the part ``keep`` of the old ones."""
-        return replace(
-            self,
+        return self._replace(
             inputs=keep * self.inputs + (1 - keep) * mean.inputs,
             derivatives=keep * self.derivatives + (1 - keep) * mean.derivatives,
         )
+
+    def shifts(self, damping: float, xp: Any = np) -> tuple[float, float]:
+        """What A and G are damped by, also in ``jax.numpy``.
+
+        Martens and Grosse (2015), section 6.3: pi makes the damping of the product smallest.
+        """
+        a = xp.asarray(xp.trace(self.inputs), float) / len(self.inputs)
+        g = xp.asarray(xp.trace(self.derivatives), float) / len(self.derivatives)
+        known = (a > 0) & (g > 0)
+        pi = xp.where(known, xp.sqrt(xp.where(known, a, 1) / xp.where(known, g, 1)), 1)
+        return pi * xp.sqrt(damping), xp.sqrt(damping) / pi
 
     def inverted(self, damping: float) -> "LayerFactors":
         """The factors with their inverses at a damping."""
@@ -84,13 +89,10 @@ class LayerFactors:
                 "a Kronecker factor is not finite: the network's activations or derivatives "
                 "overflow; start from smaller weights or scale the data"
             )
-        # Martens and Grosse (2015), section 6.3: pi makes the damping of the product smallest.
-        a = float(np.trace(self.inputs)) / len(self.inputs)
-        g = float(np.trace(self.derivatives)) / len(self.derivatives)
-        pi = np.sqrt(a / g) if a > 0 and g > 0 else 1.0
-        gamma = np.sqrt(damping)
-        left, right = _inverse(self.inputs, pi * gamma), _inverse(self.derivatives, gamma / pi)
-        return replace(self, damping=damping, left=left, right=right)
+        left, right = self.shifts(damping)
+        return self._replace(
+            left=_inverse(self.inputs, left), right=_inverse(self.derivatives, right)
+        )
 
     def solve(self, gradient: np.ndarray) -> np.ndarray:
         """Damped inverse times a gradient of the layer's shape."""

@@ -103,12 +103,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
                 array /= total
             if self.owners[layer] == comm.rank:
                 self.factors[layer] = self.factors[layer].averaged(moments, keep)
-        # Factors change fastest at the beginning, when they are averages of few samples.
-        wait = min(self.inverse_every, max(1, self.inverted // 2))
-        moved = max(self.wanted_damping, self.used_damping) > MOVED * min(
-            self.wanted_damping, self.used_damping
-        )
-        if not moved and self.count - self.inverted < wait:
+        if not self.due(self.count, self.inverted, self.wanted_damping, self.used_damping):
             return
         self.inverted, self.used_damping = self.count, self.wanted_damping
         with raise_on_all_ranks(comm):
@@ -116,6 +111,16 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
                 layer: factors.inverted(self.wanted_damping)
                 for layer, factors in self.factors.items()
             }
+
+    def due(self, count: Any, inverted: Any, wanted: Any, used: Any, xp: Any = np) -> Any:
+        """Whether to invert at an update, also in ``jax.numpy``.
+
+        From its number, that of the last inversion, and the damping now and then.
+        """
+        # Factors change fastest at the beginning, when they are averages of few samples.
+        wait = xp.minimum(self.inverse_every, xp.maximum(1, inverted // 2))
+        moved = xp.maximum(wanted, used) > MOVED * xp.minimum(wanted, used)
+        return moved | (count - inverted >= wait)
 
     def _sums(self, x: Array) -> list[Moments]:
         """This rank's sums for every layer."""
@@ -148,7 +153,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         layers = []
         for layer, owner in enumerate(self.owners):
             own = self.factors.get(layer)
-            layers.append(comm.bcast(None if own is None else dict(vars(own)), root=owner))
+            layers.append(comm.bcast(None if own is None else own._asdict(), root=owner))
         return {**{name: getattr(self, name) for name in COUNTERS}, "layers": layers}
 
     def restore(self, state: Mapping[str, Any]) -> None:

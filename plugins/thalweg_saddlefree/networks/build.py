@@ -28,14 +28,10 @@ class MlpOptions(NetworkOptions):
 
     layers: Annotated[
         Sequence[int] | None,
-        Help(
-            "all sizes, from the columns to the number of labels; one hidden layer of 64 if none",
-            minimum=1,
-        ),
+        Help("all sizes, from columns to labels; one hidden layer of 64 if none", minimum=1),
     ] = None
     loss: Annotated[
-        Literal["cross-entropy", "squared"],
-        Help("softmax cross-entropy, or half the squared error"),
+        Literal["cross-entropy", "squared"], Help("softmax cross-entropy, half the squared error")
     ] = "cross-entropy"
 
 

@@ -21,11 +21,7 @@ class NetworkOptions:
         str, Help("activation of the output with the squared loss", choices=("linear", *_NONLINEAR))
     ] = "linear"
     l2: Annotated[
-        float,
-        Help(
-            "weight decay: half of it times the sum of squared weights is added to the loss",
-            minimum=0.0,
-        ),
+        float, Help("weight decay: half of it times the squared weights is added", minimum=0.0)
     ] = 0.0
     initialization: Annotated[
         str, Help("scheme of the starting weights", choices=tuple(INITIALIZATIONS))
@@ -35,10 +31,5 @@ class NetworkOptions:
         str, Help("precision of the matrix products", choices=("double", "single"))
     ] = "double"
     held_out: Annotated[
-        float,
-        Help(
-            "share of the rows held out of training and evaluated after each epoch",
-            minimum=0,
-            below=1,
-        ),
+        float, Help("share of rows held out, evaluated after each epoch", minimum=0, below=1)
     ] = 0.0

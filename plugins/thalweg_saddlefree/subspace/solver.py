@@ -8,7 +8,7 @@ Batches grow as the noise of their gradients asks; MATHEMATICS.md explains both.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -214,7 +214,16 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             return replace(state, outcome=Status.DIVERGED)
         if state.gradient_norm == 0.0:
             return replace(state, outcome=Status.SMALL_GRADIENT)
-        moved = self.move(state)
+        if state.whole:
+            moved = self._descended(state)
+        elif not state.settled or (state.counter + 1) % self.check_every == 0:
+            moved = self._measured(state)
+        else:
+            moved, _ = self._moved(state)
+        counter = state.counter + 1
+        # On its own batch a prediction holds however small the damping is.
+        settled = moved.settled or (not state.whole and counter >= FIRST_STEPS)
+        moved = replace(moved, counter=counter, settled=settled)
         if not moved.outcome.running:
             return moved
         following = moved.after_batch(self._schedule(moved), moved.value)
@@ -223,22 +232,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         following = self._evaluated(following)
         done = getattr(objective, "operations", 0) - done
         return replace(following, operations=following.operations + done)
-
-    def move(self, state: SubspaceState) -> SubspaceState:
-        """The state after one step for its gradient, with the rows now in use.  Collective.
-
-        Its ``last`` is the step; value and gradient are still those before it.
-        """
-        if state.whole:
-            state = self._descended(state)
-        elif not state.settled or (state.counter + 1) % self.check_every == 0:
-            state = self._measured(state)
-        else:
-            state, _ = self._moved(state)
-        counter = state.counter + 1
-        # On its own batch a prediction holds however small the damping is.
-        settled = state.settled or (not state.whole and counter >= FIRST_STEPS)
-        return replace(state, counter=counter, settled=settled)
 
     def whole_value(self, state: SubspaceState) -> float:
         """The objective over all rows, which stay in use."""
@@ -334,8 +327,9 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         # Forms take half of a product each.
         cost = 0.5 if isinstance(state.objective, CurvatureForms) else 1.0
         # A smaller one changes no step, and would take long to rise again.
-        damping = max(state.damping, LEAST_DAMPING * model.curvature)
+        damping = max(state.damping, LEAST_DAMPING * float(model.curvature))
         minimizer = agreed(state.objective.comm, model.step(damping))
+        change = float(minimizer.change)
         step = layout.combine(np.zeros_like(state.x), minimizer.coefficients, directions)
         # A batch may be worse than the last one by chance, but hardly than those of an epoch.
         usual = np.fmax(abs(state.value), abs(state.epoch_value))
@@ -344,11 +338,11 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             products=state.products + self.lanczos + cost * len(directions), damping=damping,
             bound=-RISE * float(model.slopes @ minimizer.coefficients),
             highest=state.value + BLOWUP * float(usual),
-            predicted=state.predicted - minimizer.change, lowest_curvature=minimizer.lowest,
+            predicted=state.predicted - change, lowest_curvature=minimizer.lowest,
             negative_steps=state.negative_steps + int(minimizer.lowest < 0),
             step_length=layout.norm(step),
         )  # fmt: skip
-        return moved, minimizer.change
+        return moved, change
 
     def _descended(self, state: SubspaceState) -> SubspaceState:
         """All rows are in use: raise the damping until the step lowers the objective.
@@ -366,8 +360,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
 
     def _measured(self, state: SubspaceState) -> SubspaceState:
         """Take a step and compare it with its prediction on its own batch."""
-        if not math.isfinite(state.value):  # a caller knows the gradient alone
-            state = replace(state, value=state.objective.value(state.x))
         moved, change = self._compared(state)
         if change < moved.predicted - state.predicted:
             return moved
@@ -383,24 +375,30 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         return self._adapted(moved, change / predicted if predicted < 0 else -math.inf), change
 
     def _adapted(self, state: SubspaceState, ratio: float) -> SubspaceState:
-        """Levenberg-Marquardt rule (Martens and Grosse 2015, section 6.5)."""
-        settled, damping = state.settled, state.damping
-        if not settled and not ratio >= 0.75:
-            settled = True
-            damping *= 4.0  # it fell fast, and only this step shows how far
+        # In a long epoch it waits for what the epoch will show of noise.
+        waits = not state.whole and (state.batch >= LONG or state.noisy)
+        damping, settled = self.adapted(state.damping, state.settled, ratio, waits)
+        return replace(state, ratio=ratio, settled=bool(settled), damping=float(damping))
+
+    def adapted(
+        self, damping: Any, settled: Any, ratio: Any, waits: Any, xp: Any = np
+    ) -> tuple[Any, Any]:
+        """Levenberg-Marquardt rule (Martens and Grosse 2015, section 6.5), also in ``jax.numpy``.
+
+        The damping after a ratio, which falls unless it ``waits``, and whether a prediction has
+        failed so far.
+        """
+        failed = ~(xp.asarray(ratio) >= 0.75) & ~xp.asarray(settled)
+        settled = failed | settled
+        # It fell fast, and only this step shows how far.
+        damping = xp.where(failed, 4.0 * damping, damping)
         # The first damping is a guess that may be far too large. Where a step gains more than
         # the damped model promised, the damping and not the curvature limited it.
-        fast = not settled or ratio > 1.0
-        factor = DAMPING_DECAY ** ((2 if fast else 1) * self.check_every)
-        if ratio > 0.75:
-            # In a long epoch it waits for what the epoch will show of noise.
-            if state.whole or (state.batch < LONG and not state.noisy):
-                damping *= factor
-        elif not ratio >= 0.25:
-            damping /= factor
-        return replace(
-            state, ratio=ratio, settled=settled, damping=max(damping, self.least_damping)
-        )
+        slow, fast = (DAMPING_DECAY ** (n * self.check_every) for n in (1, 2))
+        factor = xp.where(~settled | (ratio > 1.0), fast, slow)
+        falls, rises = (ratio > 0.75) & ~xp.asarray(waits), ~xp.asarray(ratio >= 0.25)
+        damping = xp.where(falls, damping * factor, xp.where(rises, damping / factor, damping))
+        return xp.maximum(damping, self.least_damping), settled
 
 
 def _parts_by_layer(objective: LayeredCurvature, whole: Array) -> list[Array]:

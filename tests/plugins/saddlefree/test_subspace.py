@@ -118,7 +118,7 @@ def test_a_step_by_layers_promises_more_than_one_along_their_sum():
     for layerwise in (False, True):
         options = {"layerwise": layerwise, "curvature": "gauss-newton"}
         solver, state = with_batches_of(20, problem, **options)
-        promised.append(solver.move(state).predicted)
+        promised.append(solver._moved(state)[0].predicted)
     plain, layered = promised
     assert layered > plain > 0.0
     with pytest.raises(CapabilityError, match="layerwise = true"):
