@@ -6,9 +6,18 @@ from thalweg_isometry.linear_isometry import LinearIsometry
 
 @estimator
 class NearIsometricEmbedding(LinearIsometry):
-    """The framework's own method: squared hinge on the factor."""
+    """The framework's own method: squared hinge on the factor; or nearest rows kept.
+
+    Attributes
+    ----------
+    n_candidates_ : int
+        With ``n_candidates``: so many first candidates hold the nearest, certified over all rows.
+    """
 
     _solver = "hinge-lbfgs"
+
+    n_candidates: int | None = None
+    share: float = 1.0
 
 
 @estimator

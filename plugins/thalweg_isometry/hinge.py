@@ -18,7 +18,7 @@ from thalweg_isometry.cutting_planes import evaluations_per_scan
 from thalweg_isometry.map_ranks import secant_moments
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
-from thalweg_isometry.small_lbfgs import Pair, descend
+from thalweg_isometry.small_lbfgs import descend
 
 #: Shares of delta at which the hinge sets in, tried in turn; curvature pairs of L-BFGS; by hand.
 MARGINS, PAIRS = (0.9, 0.98), 12
@@ -51,7 +51,6 @@ class HingeState(SearchState):
     round_left: int = 0
     margin_evaluations: int = 0
     known_cuts: int = 0  # cuts when the round began
-    pairs: tuple[Pair, ...] = ()  # of L-BFGS
     #: Second moments of the secants along the principal directions, once they are needed.
     moments: np.ndarray = field(default_factory=lambda: np.empty(0))
 
@@ -86,7 +85,7 @@ class HingeSearch(SecantSearch[HingeState]):
         return float(min(0.5, (EVALUATIONS / max(1, iterations)) ** 0.8))
 
     def begin_attempt(self, state: HingeState) -> HingeState:
-        """Begin with the first margin, and forget the pairs, which may be of another rank.
+        """Begin with the first margin.
 
         Of a secant that the map makes zero, as of one-hot columns that lost their row, the hinge
         has no gradient: some noise leaves this stationary point.
@@ -98,7 +97,6 @@ class HingeSearch(SecantSearch[HingeState]):
             psi = psi + NOISE * np.sqrt(np.mean(psi**2)) * noise
         return replace(
             state, psi=psi, stage=0, round_evaluations=0, round_left=0, margin_evaluations=0,
-            pairs=(),
         )  # fmt: skip
 
     def _precondition(self, state: HingeState) -> Callable[[np.ndarray], np.ndarray]:

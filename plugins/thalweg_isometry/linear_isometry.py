@@ -26,13 +26,8 @@ from thalweg.parallel import (
 )
 from thalweg.plugins import check_parameters, declared_options, estimator
 from thalweg_isometry.certificate import Certificate, certify
-from thalweg_isometry.near_isometry import (
-    NearIsometry,
-    build,
-    delta_or_default,
-    secant_set,
-    with_opposites,
-)
+from thalweg_isometry.kept_neighbors import KeptNeighbors
+from thalweg_isometry.near_isometry import NearIsometry, build, secant_set, with_opposites
 
 #: Distance of the mean from the origin, over that of the entries from it, which is far.
 FAR = 10.0
@@ -228,13 +223,16 @@ class LinearIsometry(  # type: ignore[misc]
     def _solve(
         self, X: Any, *given: Any, start: np.ndarray | None = None, cuts: np.ndarray | None = None
     ) -> Self:
-        delta, rank = delta_or_default(self.delta, self.n_components), self.n_components
+        rank = self.n_components
+        among, share = getattr(self, "n_candidates", None), getattr(self, "share", 1.0)
         options: dict[str, Any] = {"iterations": self.max_iter, "progress": bool(self.verbose)}
         if self.random_state is not None:
             options["seed"] = shared_seed(comm_of(X), self.random_state)
         options |= self.solver_options or {}
         with job_threads(self.n_jobs):
-            objective = NearIsometry(self._secant_set(X, *given), delta, rank)
+            secants = self._secant_set(X, *given)
+            goal = among and KeptNeighbors(secants, self.n_neighbors, among, share)
+            objective = NearIsometry(secants, self.delta, rank, goal)
             objective.cuts = cuts
             x0 = None
             if start is not None and len(start) <= objective.layout.rows:
@@ -242,7 +240,8 @@ class LinearIsometry(  # type: ignore[misc]
                 x0[: len(start)] = start
                 if rank is None:
                     options.setdefault("start_rank", len(start))
-            result = thalweg.minimize(objective, x0, solver=self._solver, **options)
+            solver = self._solver if among is None else "candidate-rounds"
+            result = thalweg.minimize(objective, x0, solver=solver, **options)
             self.offset_ = self._offset(X)  # with the map to which it belongs
         facts = result.metrics
         assert result.solution is not None
@@ -253,6 +252,8 @@ class LinearIsometry(  # type: ignore[misc]
         self.n_secants_ = int(facts["n_secants"])
         self.n_coincident_ = int(facts["n_coincident"])
         self.attaining_pair_ = None if facts["pair"] is None else tuple(facts["pair"])
+        if among is not None:
+            self.n_candidates_ = int(facts["candidates"])
         self.status_ = result.status
         self.notes_ = result.notes
         self.n_iter_ = max(1, result.iterations)

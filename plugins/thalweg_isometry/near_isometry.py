@@ -26,6 +26,7 @@ from thalweg.parallel import (
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants, hinge, misses
 from thalweg_isometry.certificate import Certificate, certify
+from thalweg_isometry.kept_neighbors import KeptNeighbors
 
 #: Largest number of rows of the variable where the rank is free.
 MAX_ROWS = 1024
@@ -54,23 +55,41 @@ class NearIsometry(Objective, SecantConstraints):
     secants
         The secant set.
     delta
-        Wanted isometry constant in (0, 1); None lets solvers minimize it.
+        Wanted isometry constant in (0, 1); None lets solvers minimize it where a rank is given,
+        and is else 0.4.
     rank
         Wanted rank; None lets solvers minimize it.
+    neighbors
+        A goal for nearest rows in place of delta, of solver ``candidate-rounds``.
 
     Raises
     ------
     InputError
-        delta outside (0, 1), a rank above the dimension, or neither given.
+        delta outside (0, 1) or beside another goal, or a rank above the dimension.
     """
 
     default_solver: ClassVar[str] = "hinge-lbfgs"
     compared_metrics: ClassVar[tuple[str, ...]] = ("delta", "rank")
 
-    def __init__(self, secants: SecantSet, delta: float | None, rank: int | None) -> None:
-        check_targets(secants.dimension, delta, rank)
+    def __init__(
+        self,
+        secants: SecantSet,
+        delta: float | None,
+        rank: int | None,
+        neighbors: KeptNeighbors | None = None,
+    ) -> None:
+        if neighbors is not None and delta is not None:
+            raise InputError("delta and n_candidates are two goals; give one of them")
+        if delta is None and rank is None and neighbors is None:
+            delta = 0.4
+        if delta is not None and not 0.0 < delta < 1.0:
+            raise InputError(f"delta must lie strictly between 0 and 1, not {delta!r}")
+        if rank is not None and not 1 <= rank <= secants.dimension:
+            columns = f"the number of columns, {secants.dimension}"
+            raise InputError(f"the rank must lie between 1 and {columns}, not {rank!r}")
         self.secants = secants
-        self.wanted_delta = delta
+        self.neighbors = neighbors
+        self.wanted_delta = delta if neighbors is None else np.inf
         self.wanted_rank = rank
         self._certificate: tuple[bytes, Certificate] | None = None
         rows = rank if rank is not None else min(secants.dimension, MAX_ROWS)
@@ -104,24 +123,15 @@ class NearIsometry(Objective, SecantConstraints):
         return self._certificate[1]
 
     def metrics(self, x: Array) -> Mapping[str, Any]:
-        return self.certificate(x).as_dict()
+        facts = self.certificate(x).as_dict()
+        if self.neighbors is not None:
+            facts["candidates"] = self.neighbors.candidates(self.solution(x))
+        return facts
 
     def solution(self, x: Array) -> Array:
         """Psi without its zero rows, shape ``(rank, dimension)``, on every rank."""
         rows = agreed(self.comm, x)
         return rows[np.any(rows != 0.0, axis=1)]
-
-
-def check_targets(dimension: int, delta: float | None, rank: int | None) -> None:
-    """Refuse a delta or rank that makes no sense."""
-    if delta is None and rank is None:
-        raise InputError("a near-isometry needs a wanted delta or a wanted rank; give one of them")
-    if delta is not None and not 0.0 < delta < 1.0:
-        raise InputError(f"delta must lie strictly between 0 and 1, not {delta!r}")
-    if rank is not None and not 1 <= rank <= dimension:
-        raise InputError(
-            f"the rank must lie between 1 and the number of columns, {dimension}, not {rank!r}"
-        )
 
 
 def build(
@@ -138,13 +148,17 @@ def build(
         str, Help("which pairs of points count; sums: those too, for products", choices=SECANTS)
     ] = "all",
     n_neighbors: Annotated[
-        int, Help("number of neighbors, with secants = neighbors", minimum=1)
+        int, Help("number of neighbors, with secants = neighbors or n_candidates", minimum=1)
     ] = 10,
+    n_candidates: Annotated[
+        int | None, Help("first candidates that hold the neighbors, in place of delta", minimum=1)
+    ] = None,
+    share: Annotated[float, Help("share of the rows whose they hold", above=0, maximum=1)] = 1.0,
 ) -> NearIsometry:
     """The objective for a data set, or an ``InputError`` as of :func:`secant_set`.  Collective."""
-    delta = delta_or_default(delta, rank)
-    check_targets(dataset.layout.columns, delta, rank)
-    return NearIsometry(secant_set(dataset, secants, n_neighbors), delta, rank)
+    chosen = secant_set(dataset, secants, n_neighbors)
+    goal = KeptNeighbors(chosen, n_neighbors, n_candidates, share) if n_candidates else None
+    return NearIsometry(chosen, delta, rank, goal)
 
 
 def over_all(
@@ -188,11 +202,6 @@ def over_all(
                 near += 0.5 * (c[:, None] * moved).T @ v
     total = sum_large(secants.comm, near + product.T @ centered)
     return float(sum_over_ranks(secants.comm, squares)), total
-
-
-def delta_or_default(delta: float | None, rank: int | None) -> float | None:
-    """0.4 where neither is given."""
-    return 0.4 if delta is None and rank is None else delta
 
 
 def secant_set(dataset: Dataset, secants: str = "all", n_neighbors: int = 10) -> SecantSet:

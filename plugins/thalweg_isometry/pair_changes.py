@@ -175,7 +175,7 @@ def candidates(
     wide = min(count + SPARE, max(count, layout.rows - 1))
     neighbors, before = nearest_neighbors(layout, original.rows, wide)
     values, first = table.rows.astype(float), np.arange(wide) < count
-    squares, last = _squares(layout, values, values, neighbors), before[:, count - 1 : count]
+    squares, last = squares_to(layout, values, values, neighbors), before[:, count - 1 : count]
     maybe = first | ((before <= last * (1.0 + blur)) & (last * blur > 0.0))
     tied = (maybe & ~first).any(axis=1, keepdims=True)
     sure = first & (~tied | (before < last * (1.0 - blur)))
@@ -184,7 +184,7 @@ def candidates(
     if wide < most and any(layout.comm.allgather(len(many) > 0)):
         others, before = nearest_neighbors(layout, original.rows, most, many)
         maybe = before <= last[many] * (1.0 + blur)
-        more = np.where(maybe, _squares(layout, values, values[many], others), 0.0)
+        more = np.where(maybe, squares_to(layout, values, values[many], others), 0.0)
         ends[many, 1] = more.max(axis=1, initial=0.0)
         ends[many[maybe.all(axis=1)], 1] = np.inf
     ends *= (1.0 - close, 1.0 + close)
@@ -205,7 +205,8 @@ def candidates(
     return np.maximum(numbers, count), farthest
 
 
-def _squares(layout: Layout, whole: Any, rows: Any, neighbors: np.ndarray) -> np.ndarray:
+def squares_to(layout: Layout, whole: Any, rows: Any, neighbors: np.ndarray) -> np.ndarray:
+    """Of this rank's rows from these of the whole, numbered, shape ``(n, k)``.  Collective."""
     squares = np.empty(neighbors.shape[::-1])
     for column, own in zip(neighbors.T, squares, strict=True):
         kernels.square_distances(rows, rows_at(layout, whole, column), own)

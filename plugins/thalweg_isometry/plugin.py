@@ -16,6 +16,8 @@ SOLVERS = (
      ": an orthogonal projection turned away from the worst secant"),
     ("hessian-descent", "hessian_descent:HessianDescent", "LearnedJohnsonLindenstrauss",
      ": the probability that Gaussian maps fail, by saddle-free steps"),
+    ("candidate-rounds", "kept_neighbors:CandidateRounds", "",
+     ": least rank at which nearest rows stay among the first candidates"),
     ("secant-pca", "baselines:SecantPCA", "SecantPCA",
      ", baseline: principal directions of the secants"),
     ("random-projection", "baselines:RandomProjection", "JohnsonLindenstrauss",
@@ -47,7 +49,7 @@ def thalweg_solvers() -> list[SolverSpec]:
             name=name,
             summary=f"near-isometry{summary}",
             load=f"thalweg_isometry.{code}",
-            aliases=(estimator,),
+            aliases=(estimator,) * bool(estimator),
         )
         for name, code, estimator, summary in SOLVERS
     ]

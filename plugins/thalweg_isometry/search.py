@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import numpy as np
 
 from thalweg import InputError
-from thalweg.engines.secants import SecantConstraints
+from thalweg.engines.secants import SecantConstraints, SecantSet
 from thalweg.errors import CheckpointError
 from thalweg.interfaces import Objective
 from thalweg.parallel import Array, agreed
@@ -103,6 +103,7 @@ class SecantSearch(SeparationRounds[S]):
     shown_columns: ClassVar[tuple[str, ...]] = ("best_rank", "best_delta", "target_rank")
 
     weighs: ClassVar[bool] = True  # whether secants may have weights
+    keeps_neighbors: ClassVar[bool] = False  # whether the goal is that, in place of delta
 
     #: Whether an attempt that missed delta at the given rank is followed by easier ones: what it
     #: ends with need not have the least delta there, but fits all cuts a little.
@@ -124,6 +125,11 @@ class SecantSearch(SeparationRounds[S]):
         """By how large a share a rank that took so many iterations exceeds the least, or 0."""
         return 0.0
 
+    def first_rank(self, problem: SecantConstraints, secants: SecantSet) -> int:
+        """Rank of the first attempt, if it is not given, by the secants of a subset."""
+        assert problem.wanted_delta is not None
+        return guessed_rank(secants, problem.wanted_delta, self.adjust)
+
     def begin_attempt(self, state: S) -> S:
         """Prepare what the method remembers for a new target."""
         return state
@@ -135,6 +141,8 @@ class SecantSearch(SeparationRounds[S]):
         secants = problem.secants
         if secants.weighted and not self.weighs:
             raise InputError("this solver takes no weights of secants; use another, as hinge-lbfgs")
+        if (getattr(problem, "neighbors", None) is not None) != self.keeps_neighbors:
+            raise InputError("n_candidates and solver candidate-rounds go together; give both")
         state = self._first_state(objective, x)
         start = x[np.any(x != 0.0, axis=1)]
         # Orthonormal rows have no leading eigenvectors: the first rows are the leading ones.
@@ -177,7 +185,7 @@ class SecantSearch(SeparationRounds[S]):
             assert delta is not None
             low = max(0, lower_bound(secants, delta) - 1)
             rank = self.start_rank or agreed(
-                secants.comm, guessed_rank(subsets[stride], delta, self.adjust)
+                secants.comm, self.first_rank(problem, subsets[stride])
             )
             rank = int(np.clip(rank, low + 1, top))
         psi = np.zeros((0, secants.dimension))
@@ -216,7 +224,7 @@ class SecantSearch(SeparationRounds[S]):
             psi=done.psi,
             active_delta=done.delta,
             evaluations=state.evaluations + done.evaluations,
-            work=state.work + done.evaluations * state.count,
+            work=state.work + done.evaluations * max(1, state.count),
         ).in_attempt(iterations=state.attempt.iterations + done.evaluations, capped=done.capped)
         state = self.approach(state, done.psi, done.delta)
         if done.met or (done.separate and not self.everything_active(state)):
@@ -241,8 +249,8 @@ class SecantSearch(SeparationRounds[S]):
         searched = state.problem.wanted_rank is None and state.stride == 1 and bracket.served
         if searched and state.failures:
             notes.append(
-                f"no attempt at rank {bracket.failed} or below reached delta, which proves nothing "
-                f"of other methods; rank {bracket.served} did"
+                f"no attempt at rank {bracket.failed} or below served, which proves nothing of "
+                f"other methods; rank {bracket.served} did"
             )
         if searched and not bracket.is_closed and state.work > state.best_work > 0.0:
             notes.append(
@@ -369,7 +377,7 @@ class SecantSearch(SeparationRounds[S]):
         attempt = Attempt(rank, state.attempt.delta, MeasuredMap(psi[:0]))
         state = replace(
             state, psi=psi, attempt=attempt, fraction=state.subsets.first_fraction(state.stride),
-            dual=np.zeros(len(state.cuts)),
+            dual=np.zeros(len(state.cuts)), pairs=(),
         )  # fmt: skip
         state = self.begin_attempt(state)
         return replace(state, psi=agreed(state.secants.comm, state.psi))

@@ -12,6 +12,7 @@ from thalweg.parallel import RowRoutes, any_over_ranks, sum_over_ranks
 from thalweg_isometry.active import ActiveSecants, holders
 from thalweg_isometry.brackets import DeltaBracket, RankBracket
 from thalweg_isometry.cutting_planes import Cuts, ScanState, Subsets
+from thalweg_isometry.small_lbfgs import Pair
 
 #: What is known of an attempt after a round; of one that ended, open: it is repeated with noise.
 Verdict = Literal["served", "failed", "open"]
@@ -41,8 +42,8 @@ class Attempt:
     capped: bool = False  # whether their limit ended it
     met: bool = False  # whether the target holds on the cuts
     violated: int = sys.maxsize  # violated secants that the last round found
-    #: Of complete scans since the target was last met: inner iterations until then, and by how much
-    #: delta on the cuts missed it.
+    #: Of complete scans, or rounds, since the target was last met: inner iterations until then, and
+    #: by how much delta on the cuts missed it, or how many rows too many lose neighbors.
     misses: tuple[tuple[int, float], ...] = ()
     #: Of one that ended: how; every how many points were its subset; cuts; the run's work so far.
     outcome: Verdict = "open"
@@ -79,6 +80,7 @@ class SearchState(SolverState):
     excluded: int = 0  # largest rank that a lower bound excludes
     cuts: Cuts  # this rank's cuts
     dual: OwnRows  # multiplier of each, for the methods that have one
+    pairs: tuple[Pair, ...] = ()  # of L-BFGS, for the methods that use it
     stride: int = 1  # every so many points make the subset of the present attempt
     best: MeasuredMap  # best map that a complete scan of all secants confirmed
     served: np.ndarray  # map that served the present subset at the least rank so far

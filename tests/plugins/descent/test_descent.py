@@ -230,14 +230,9 @@ def test_a_run_ends_as_stalled_where_no_step_lowers_the_value():
 
 
 def test_where_a_preconditioner_points_uphill_the_gradient_is_followed(rosenbrock):
-    runs = [
-        minimize(
-            rosenbrock(MPI.COMM_SELF),
-            GradientDescent(preconditioner=preconditioner, first_step=0.01),
-            iterations=10,
-        )
-        for preconditioner in (None, Applied(np.negative))
-    ]
+    uphill = Applied(np.negative)
+    solvers = [GradientDescent(preconditioner=b, first_step=0.01) for b in (None, uphill)]
+    runs = [minimize(rosenbrock(MPI.COMM_SELF), solver, iterations=10) for solver in solvers]
     for column in ("step_length", "objective"):
         np.testing.assert_allclose(runs[1].trace[column], runs[0].trace[column], rtol=1e-8)
 

@@ -325,9 +325,7 @@ def test_an_extended_map_keeps_its_rows_and_sees_more(psi):
     more = extended(psi, 7, np.eye(9), seed=0)
     np.testing.assert_array_equal(more[:4], psi)
     assert np.linalg.matrix_rank(more) == 7
-
-
-def test_a_map_can_have_more_rows_than_there_are_directions(psi):
+    # It can have more rows than there are directions.
     assert extended(psi[:1], 6, np.eye(9)[:2], seed=0).shape == (6, 9)
 
 

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
+from sklearn.decomposition import PCA
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from thalweg import Dataset, InputError, Status
@@ -20,18 +21,13 @@ from thalweg_isometry import (
     NuMax,
     SecantAvoidanceProjection,
     SecantPCA,
+    certify,
 )
 
 ESTIMATORS = (
-    NearIsometricEmbedding,
-    NuMax,
-    FroMax,
-    NILEPro,
-    SecantAvoidanceProjection,
-    LearnedJohnsonLindenstrauss,
-    SecantPCA,
-    JohnsonLindenstrauss,
-)
+    NearIsometricEmbedding, NuMax, FroMax, NILEPro, SecantAvoidanceProjection,
+    LearnedJohnsonLindenstrauss, SecantPCA, JohnsonLindenstrauss,
+)  # fmt: skip
 
 #: Searches that are long enough for a contract.
 QUICK = {
@@ -293,6 +289,28 @@ def test_only_given_pairs_are_kept(digits):
         assert fitted.delta_ <= 0.2 < change.max()
     with pytest.raises(InputError, match="no weights"):
         SecantAvoidanceProjection(delta=0.2).fit(digits[:40], pairs=pairs, weights=weights)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("share", [1.0, 0.9])
+def test_the_nearest_are_first_candidates_at_a_lower_rank_than_by_pca(comm, digits, share):
+    def place(images):
+        facts = certify(digits, images, quantity="neighbors", n_neighbors=5)
+        return np.sort(facts.row_worst[:, 1])[int(np.ceil(share * 90)) - 1]
+
+    rows = Dataset.from_array(digits, comm=comm)
+    options = {"n_neighbors": 5, "n_candidates": 12, "share": share}
+    fitted = NearIsometricEmbedding(**options).fit(rows)
+    assert fitted.status_ is Status.CONVERGED
+    assert fitted.n_candidates_ == place(rows.layout.gather_rows(fitted.transform(rows))) <= 12
+    assert place(PCA(fitted.n_components_).fit_transform(digits)) > 12
+    for rank in (1, fitted.n_components_ + 2):
+        given = NearIsometricEmbedding(n_components=rank, **options).fit(rows)
+        assert (given.status_ is Status.CONVERGED) == (given.n_candidates_ <= 12) == (rank > 1)
+    wrong = {"delta": (0.4, "two goals"), "n_neighbors": (13, "more"), "secants": ("sums", "pairs")}
+    for name, (value, words) in wrong.items():
+        with pytest.raises(InputError, match=words):
+            NearIsometricEmbedding(**{**options, name: value}).fit(rows)
 
 
 @pytest.mark.parametrize("missing", [np.nan, None, np.datetime64("NaT")])

@@ -15,6 +15,7 @@ from thalweg_isometry import normal_equations, numax
 from thalweg_isometry.active import ActiveSecants, holders, measured
 from thalweg_isometry.hessian_descent import GaussianMaps
 from thalweg_isometry.hinge import HingeSearch
+from thalweg_isometry.kept_neighbors import KeptNeighbors
 from thalweg_isometry.map_ranks import eigengap_rank
 from thalweg_isometry.near_isometry import NearIsometry
 
@@ -119,19 +120,15 @@ def test_steps_as_published_come_within_their_tolerance_of_delta(digits, solve, 
 
 
 def test_the_own_method_needs_no_more_rank_than_the_published_ones(digits, solve):
-    ranks = {
-        solver: solve(digits[:30], 0.3, None, solver, **QUICK.get(solver, {})).metrics["rank"]
-        for solver in METHODS
-    }
+    runs = {each: solve(digits[:30], 0.3, None, each, **QUICK.get(each, {})) for each in METHODS}
+    ranks = {name: run.metrics["rank"] for name, run in runs.items()}
     assert ranks["hinge-lbfgs"] == min(ranks.values())
     assert ranks["secant-pca"] > ranks["hinge-lbfgs"]
 
 
 def test_every_adjustment_agrees_on_the_rank(digits, solve):
-    ranks = [
-        solve(digits[:40], 0.4, adjust=adjust).metrics["rank"]
-        for adjust in ("bracket", "published", "eigengap")
-    ]
+    adjustments = "bracket", "published", "eigengap"
+    ranks = [solve(digits[:40], 0.4, adjust=each).metrics["rank"] for each in adjustments]
     assert max(ranks) - min(ranks) <= 1
 
 
@@ -207,19 +204,20 @@ def test_the_first_active_set_is_the_same_at_any_number_of_ranks(comm, digits, s
         objective = NearIsometry(secants_of(digits, where), 0.3, 8)
         solver = HingeSearch(all_below=0, cuts_per_round=300)
         state = solver.init(objective, objective.initial_point(0))
-        cuts = np.concatenate(
-            where.allgather(np.column_stack([state.cuts.pairs, state.cuts.lengths]))
-        )
+        own = np.column_stack([state.cuts.pairs, state.cuts.lengths])
+        cuts = np.concatenate(where.allgather(own))
         found.append(cuts[np.lexsort(cuts.T)])
     np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.ranks(2)
-@pytest.mark.parametrize("solver", COLUMN_METHODS)
+@pytest.mark.parametrize("solver", [*COLUMN_METHODS, "candidate-rounds"])
 def test_an_interrupted_run_resumes_to_the_bit(comm, digits, secants_of, solver):
     kind = plugins().find(SolverSpec, solver)[0].resolve()
     options = {"all_below": 0, "cuts_per_round": 60, **SHORT.get(solver, {})}
-    objective = NearIsometry(secants_of(digits[:20], comm), 0.4, None)
+    secants = secants_of(digits[:20], comm)
+    goal = KeptNeighbors(secants, 3, 6, 1.0) if solver == "candidate-rounds" else None
+    objective = NearIsometry(secants, None if goal else 0.4, None, goal)
     x = objective.initial_point(0)
     check_resumption(lambda: kind(**options), objective, x, steps=3)
 
