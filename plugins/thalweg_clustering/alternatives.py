@@ -115,7 +115,6 @@ def find_alternatives(
     n_alternatives: int = 10,
     solver: Any = "ism",
     max_overlap: float = 0.2,
-    starts: Sequence[np.ndarray | None] = (),
     stop: Mapping[str, Any] | None = None,
     n_init: int = 1,
     **options: Any,
@@ -133,8 +132,6 @@ def find_alternatives(
         links given.
     n_alternatives, solver, max_overlap, n_init
         As of :class:`~thalweg_clustering.KDAC`.
-    starts
-        W to start each alternative from; None, or none, for the option ``init``.
     stop
         Stopping rules of each run, as :func:`thalweg.minimize` takes them.
     options
@@ -148,12 +145,9 @@ def find_alternatives(
         task = "unsupervised"
     alternatives, viewed = list[Alternative](), False
     while len(alternatives) < n_alternatives:
-        start = starts[len(alternatives)] if len(alternatives) < len(starts) else None
-        # After a view, the usual width rarely shows more than the search does.
-        only = start is None and viewed
-        try:
+        try:  # after a view, the usual width rarely shows more than the search does
             objective = build_kdac(
-                dataset, comm, **options, task=task, labelings=known, start=start, view_only=only
+                dataset, comm, **options, task=task, labelings=known, view_only=viewed
             )
         except NoView:
             return Alternatives(

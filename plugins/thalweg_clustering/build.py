@@ -181,13 +181,7 @@ def _settings(
     points, preparation = _prepare(layout, dataset.values, chosen.bandwidths)
     largest = max(comm.allgather(max((int(y.max(initial=0)) for y in known), default=1)))
     of = function or kernel_function(chosen.kernel, chosen.degree, chosen.offset)
-    by_features = chosen.approximation in ("fourier", "nystrom")
-    if chosen.local_scaling and (of.of != "distance" or by_features):
-        raise InputError(
-            "local scaling needs a kernel of the distance and exact sums, not "
-            f"kernel = {of.name!r} with approximation = {chosen.approximation!r}"
-        )
-    names = ("task", "seed", "local_scaling", "embedding_rows", "curvature")
+    names = ("task", "seed", "embedding_rows", "curvature")
     common = {**{name: getattr(chosen, name) for name in names}, "bound": chosen.condition}
     k, weight = chosen.clusters or largest + 1, weights.get(task, 1.0)
     return Settings(layout, points, known, weight, k, of, pairs, common), preparation
@@ -197,7 +191,7 @@ def _view(
     settings: Settings, preparation: Preparation, chosen: KDACOptions
 ) -> tuple[KDACOptions, np.ndarray] | None:
     """Options and W of a view that shows clusters, where the width is to be chosen.  Collective."""
-    is_fixed = chosen.sigma or chosen.bandwidths or chosen.local_scaling or chosen.choose_components
+    is_fixed = chosen.sigma or chosen.bandwidths or chosen.choose_components
     searched = chosen.tuning == "auto" and chosen.init == "auto" and settings.function.gaussian
     of_clusters = chosen.task in ("alternative", "unsupervised") and settings.pairs is None
     if is_fixed or not (searched and of_clusters):
@@ -233,8 +227,9 @@ def _width_and_dimension(settings: Settings, chosen: KDACOptions) -> tuple[float
             f"not constant, not {q}"
         )
     if sigma is None:
-        scaled = chosen.local_scaling or chosen.bandwidths is not None
-        sigma = 1.0 if scaled else 0.5 * median_distance(settings.layout, settings.points)
+        sigma = 1.0
+        if chosen.bandwidths is None:
+            sigma = 0.5 * median_distance(settings.layout, settings.points)
     if not (sigma > 0 and np.isfinite(sigma)):
         raise InputError(f"sigma must be greater than 0, not {sigma!r}")
     if chosen.tuning in ("score", "cq"):
@@ -263,14 +258,15 @@ def _kernel(
     kind: str = chosen.approximation
     features = chosen.features or FEATURES
     if kind == "auto":
-        kind = approximation_for(layout.rows, of, chosen.local_scaling, given)
+        kind = approximation_for(layout.rows, of, given)
     # Squared distances are differences of squares: a precision must hold what is left.
     side = max_over_ranks(layout.comm, float(np.abs(points).max(initial=0.0))) / sigma
     single = chosen.precision == "single"
     if chosen.precision == "auto" and of.gaussian:
         single = side <= MAX_SINGLE_SIDE
-    sensitive = of.of == "distance" and of.positive and not chosen.local_scaling
-    if sensitive and side > MAX_DOUBLE_SIDE:  # of outliers; or sigma is far below all distances
+    if (
+        of.of == "distance" and of.positive and side > MAX_DOUBLE_SIDE
+    ):  # of outliers; or sigma is far below all distances
         outside = side * sigma / median_distance(layout, points)
         if outside > MAX_DOUBLE_SIDE:
             raise InputError(
@@ -352,12 +348,10 @@ def _exact_seconds(rows: int, function: KernelFunction) -> float:
     return PASSES * 0.5 * float(rows) ** 2 * pair
 
 
-def approximation_for(
-    rows: int, function: KernelFunction, local_scaling: bool, width_given: bool
-) -> str:
+def approximation_for(rows: int, function: KernelFunction, width_given: bool) -> str:
     """The choice of ``approximation = "auto"``."""
     most = EXACT_SECONDS if width_given else SEARCH_SECONDS
-    if local_scaling or _exact_seconds(rows, function) <= most:
+    if _exact_seconds(rows, function) <= most:
         return "exact"
     # Of one number of features the Nystrom approximation errs less by an order of magnitude.
     return "nystrom" if function.positive else "exact"
@@ -393,8 +387,7 @@ def _from_fewer_rows(
         )
     w = outcome["components"]
     levels = [f"{min(SAMPLE_ROWS, layout.rows)} evenly spread rows"]
-    scaled = settings.common["local_scaling"]
-    streamed = isinstance(kernel, StreamedKernel) and kernel.function.positive and not scaled
+    streamed = isinstance(kernel, StreamedKernel) and kernel.function.positive
     if isinstance(kernel, NystromKernel):
         features = kernel
     elif streamed:

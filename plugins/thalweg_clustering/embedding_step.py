@@ -87,7 +87,7 @@ def _by_landmarks(
     seed: int,
 ) -> np.ndarray | None:
     """A first guess that costs less than a pass over all pairs, or None.  Collective."""
-    if not kernel.function.positive or kernel.scales is not None or kernel.layout.rows < LANDMARKS:
+    if not kernel.function.positive or kernel.layout.rows < LANDMARKS:
         return None
     landmarks = NystromKernel(
         kernel.layout, kernel.points, kernel.sigma, kernel.function, LANDMARKS, seed, True

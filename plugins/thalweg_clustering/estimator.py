@@ -78,8 +78,6 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     n_init
         Runs for each alternative, of which that of least cost counts: all but the first start
         from random subspaces.
-    warm_start
-        Whether ``fit`` starts from the subspaces that it found before.
     max_iter
         Maximum number of steps on W for an alternative; scikit-learn's ``ConvergenceWarning``
         says where it ended a run.
@@ -163,7 +161,6 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     offset: float = 1.0
     sigma: float | None = None
     bandwidths: Sequence[float] | None = None
-    local_scaling: bool = False
     lambda_: float = 1.0
     label_weight: float = 1.0
     tuning: str = "auto"
@@ -175,7 +172,6 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
     curvature: bool = False
     max_overlap: float = 0.2
     n_init: int = 1
-    warm_start: bool = False
     max_iter: int = 1000
     verbose: int = 0
     n_jobs: int | None = None
@@ -234,18 +230,9 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             known = [evenly_spread(dataset.layout, part, VIEW_ROWS)[1] for part in avoided]
             view = on_root(dataset.comm, lambda: find_view(sample, known, None, options["seed"]))
             options["clusters"] = None if view is None else view.clusters
-        starts = []
-        if self.warm_start and len(getattr(self, "mean_", ())) == dataset.layout.columns:
-            before: list[Alternative] = vars(self)["alternatives_"]
-            components = options["components"]
-            starts = [
-                np.ascontiguousarray(alternative.components.T)
-                for alternative in before
-                if components in (None, len(alternative.components))
-            ]
         stop = {"iterations": self.max_iter, "progress": bool(self.verbose)}
         search = find_alternatives(
-            dataset, labelings, self.n_alternatives, self.solver, self.max_overlap, starts, stop,
+            dataset, labelings, self.n_alternatives, self.solver, self.max_overlap, stop,
             self.n_init, **options,
         )  # fmt: skip
         self.stop_reason_ = search.reason
@@ -312,8 +299,8 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         """Clusters of samples, old or new, in an alternative, shape ``(n_samples,)``.
 
         The embedding is extended to a new sample, whose cluster is that of the nearest center
-        of k-means.  With local scaling, or where that would not give the clustered samples
-        theirs, which is tried on 1,024 of them, it is the cluster of the nearest sample.  Of more
+        of k-means.  Where that would not give the clustered samples theirs, which is tried on 1,024
+        of them, it is the cluster of the nearest sample.  Of more
         than 20,000 samples an even part stands for all: between clusters, some of the others may
         not get their ``labels_``.
         """
@@ -351,7 +338,6 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             Option("n_alternatives", int, 1, "maximum number of alternatives", minimum=1),
             Option("max_overlap", float, 0.2, "largest overlap", minimum=0, maximum=1),
             Option("n_init", int, 1, "runs for each alternative", minimum=1),
-            Option("warm_start", bool, False, "start from what was found before"),
         )
         check_parameters(clean, own)
         check_parameters(clean, STOP_OPTIONS, {"max_iter": "iterations"})
@@ -402,7 +388,8 @@ def _predictor(alternative: Alternative) -> LabelPredictor:
     values = outcome["embedding_values"][: embedding.shape[1]]
     # Sums over the rows kept stand for those over all, in the degrees of new rows too.
     share = len(z) / layout.rows
-    function = None if kernel.scales is not None else kernel.function
     if not objective.has_embedding:  # U is then of H K H, without D
-        return LabelPredictor.of(z, labels, embedding, values * share, None, function)
-    return LabelPredictor.of(z, labels, embedding, values * np.sqrt(share), degrees, function)
+        return LabelPredictor.of(z, labels, embedding, values * share, None, kernel.function)
+    return LabelPredictor.of(
+        z, labels, embedding, values * np.sqrt(share), degrees, kernel.function
+    )

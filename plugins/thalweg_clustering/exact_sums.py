@@ -40,10 +40,10 @@ class StreamedKernel(ProjectedKernel):
         return self.points @ (w / self.sigma)
 
     def row_sums(self, w: np.ndarray) -> np.ndarray:
-        return self._sums.engines[0].sums(self._z(w), scale=self.scales)[1]
+        return self._sums.engines[0].sums(self._z(w))[1]
 
     def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
-        return self._sums.engines[0].sums(self._z(w), values, scale=self.scales)[0]
+        return self._sums.engines[0].sums(self._z(w), values)[0]
 
     def _weighted(
         self, order: int, w: np.ndarray, weights: PairWeights, values: Rows, direction: Rows = None
@@ -55,19 +55,13 @@ class StreamedKernel(ProjectedKernel):
         """
         tangent = None if direction is None else self._z(direction)
         sums, totals = self._sums.engines[order].sums(
-            self._z(w), values, weights.factor, weights.signs, tangent, self.scales
+            self._z(w), values, weights.factor, weights.signs, tangent
         )
         factor = self._sums.factors[order]
         return factor * sums, factor * totals
 
     def _value(self, totals: np.ndarray) -> float:
         return -float(sum_over_ranks(self.layout.comm, float(totals.sum())))
-
-    def _scaled(self, weights: PairWeights) -> PairWeights:
-        """Weights of derivatives: with local scaling, d beta_ij has the factor c_i c_j."""
-        if self.scales is None:
-            return weights
-        return PairWeights(weights.factor * self.scales[:, None], weights.signs)
 
     def _outer(self, totals: np.ndarray, values: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """-(4 / sigma^2) X'(D - w) Y or -(2 / sigma^2) X'w Y, from the rows of Y and of w Y."""
@@ -82,9 +76,9 @@ class StreamedKernel(ProjectedKernel):
         self, w: np.ndarray, weights: PairWeights, values: np.ndarray
     ) -> tuple[float, np.ndarray]:
         """F(W), and Phi(W) applied to W where values are X W; Phi(W) itself where they are X."""
-        sums, totals = self._weighted(1, w, self._scaled(weights), values)
+        sums, totals = self._weighted(1, w, weights, values)
         product = self._outer(totals, values, sums)
-        if self.function.gaussian and self.scales is None:
+        if self.function.gaussian:
             return self._value(-2.0 * totals), product  # k = -2 k'
         return self.value(w, weights), product
 
@@ -103,16 +97,15 @@ class StreamedKernel(ProjectedKernel):
     ) -> np.ndarray:
         # d(Phi W) = Phi V + (d Phi) W, where d psi = gamma k'' d beta.
         moving, projected = self.points @ direction, self.points @ w
-        scaled = self._scaled(weights)
-        sums, totals = self._weighted(1, w, scaled, moving)
+        sums, totals = self._weighted(1, w, weights, moving)
         product = self._outer(totals, moving, sums)
-        sums, totals = self._weighted(2, w, self._scaled(scaled), projected, direction)
+        sums, totals = self._weighted(2, w, weights, projected, direction)
         share = 2.0 if self.function.of == "distance" else 1.0
         return product + share * self._outer(totals, projected, sums)
 
     def curvature_bound(self, w: np.ndarray, weights: PairWeights) -> float:
         """Right-hand side of condition (10): sum |gamma|/sigma^2 k |x_i - x_j|^4."""
-        if not self.function.gaussian or self.scales is not None:
+        if not self.function.gaussian:
             return float("nan")
         z, (factor, signs) = self.points @ (w / self.sigma), (weights.factor, weights.signs)
         moment = self._engine.absolute_moment(z, factor, signs, self.points)

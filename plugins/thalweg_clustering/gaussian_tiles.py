@@ -58,8 +58,8 @@ def _choose_exponential(x):
 @numba.njit(fastmath=_FAST, inline="always")
 def _fill_weights(i, width, own, other, weights, scratch):
     """Weights of own row ``i`` with the ``width`` received rows of one chunk."""
-    own_scale, own_z, own_factor, own_tangent = own[0], own[1], own[2], own[3]
-    scale, z, factor, tangent = other[0], other[1], other[2], other[3]
+    own_z, own_factor, own_tangent = own[0], own[1], own[2]
+    z, factor, tangent = other[0], other[1], other[2]
     # In the type of the rows: a literal would turn single precision into double.
     minus_half = own_z.dtype.type(-0.5)
     zero = own_z.dtype.type(0.0)
@@ -70,10 +70,6 @@ def _fill_weights(i, width, own, other, weights, scratch):
         for j in range(width):
             difference = mine - z[a, j]
             scratch[j] += difference * difference
-    if own_scale.shape[1] > 0:
-        mine = own_scale[i, 0]
-        for j in range(width):
-            scratch[j] *= mine * scale[0, j]
     for j in range(width):
         weights[j] = _exponential(minus_half * scratch[j])
     if own_factor.shape[1] > 0:
@@ -115,15 +111,15 @@ def _load_chunk(arrays, first, width, chunks):
 def add_pairs(own, other, triangle, sums, contributions):
     """Add the weighted values of every pair of an own with a received row, both ways.
 
-    Own rows are scales, z, factors, tangents and values, of shapes ``(n, 1 or 0)``, ``(n, q)``,
-    ``(n, r)``, ``(n, q or 0)``, ``(n, m)``, of one type, float64 or float32; the received are
+    Own rows are z, factors, tangents and values, of shapes ``(n, q)``, ``(n, r)``,
+    ``(n, q or 0)``, ``(n, m)``, of one type, float64 or float32; the received are
     transposed, ``(q, v)`` and so on.  In a ``triangle`` these are the own ones: only pairs i < j
     are met.  ``sums``, ``(n, m + 1)``, have those of the weights themselves in the last column;
     ``contributions``, ``(threads, m + 1, v)``, are what the own rows add to the received ones.
     """
-    own_values = own[4]
+    own_values = own[3]
     count, columns = own_values.shape
-    received, dtype = other[1].shape[1], own_values.dtype
+    received, dtype = other[0].shape[1], own_values.dtype
     threads = contributions.shape[0]
     bands = (count + BAND - 1) // BAND
     zero = dtype.type(0.0)
@@ -132,9 +128,9 @@ def add_pairs(own, other, triangle, sums, contributions):
         scratch = np.empty(CHUNK, dtype)
         chunk = (
             _empty_chunk(other[0]), _empty_chunk(other[1]), _empty_chunk(other[2]),
-            _empty_chunk(other[3]), _empty_chunk(other[4]),
+            _empty_chunk(other[3]),
         )  # fmt: skip
-        chunk_values = chunk[4]
+        chunk_values = chunk[3]
         chunk_contributions = np.empty((columns + 1, CHUNK), dtype)
         # Bands are dealt out in turn, since in a triangle they get shorter.
         for band in range(thread, bands, threads):
@@ -173,12 +169,9 @@ def add_pairs(own, other, triangle, sums, contributions):
 def fill_tile(own, other, tile):
     """Overwrite ``tile``, shape ``(n, v)``, with the weights of every pair; see `add_pairs`."""
     count, received = tile.shape
-    dtype = own[1].dtype
+    dtype = own[0].dtype
     weights, scratch = np.empty(CHUNK, dtype), np.empty(CHUNK, dtype)
-    chunk = (
-        _empty_chunk(other[0]), _empty_chunk(other[1]), _empty_chunk(other[2]),
-        _empty_chunk(other[3]),
-    )  # fmt: skip
+    chunk = _empty_chunk(other[0]), _empty_chunk(other[1]), _empty_chunk(other[2])
     for first in range(0, received, CHUNK):
         width = min(CHUNK, received - first)
         _load_chunk(other, first, width, chunk)

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
 from thalweg.numerics import unit_rows
 from thalweg.parallel import (
@@ -48,9 +47,6 @@ FIRST_TOLERANCE = 1e-2
 Task = Literal["alternative", "unsupervised", "supervised", "semi-supervised"]
 TASKS = get_args(Task)
 
-#: Neighbor whose distance is a row's scale (Zelnik-Manor and Perona, 2004).
-SCALE_NEIGHBOR = 7
-
 
 class KDACObjective(KernelPairSum, Alternation):
     """The W-problem of one task for the present U and D, and how these are renewed.
@@ -76,7 +72,7 @@ class KDACObjective(KernelPairSum, Alternation):
         This rank's labels to compare the result with, or None.
     bound
         As the option ``condition``.
-    task, seed, curvature, embedding_rows, local_scaling
+    task, seed, curvature, embedding_rows
         As the options of :class:`~thalweg_clustering.options.KDACOptions`.
     quiet
         Whether the error of features is measured without a note, as in runs that find a start.
@@ -105,7 +101,6 @@ class KDACObjective(KernelPairSum, Alternation):
         seed: int = 0,
         bound: bool = True,
         curvature: bool = False,
-        local_scaling: bool = False,
         embedding_rows: str = "unit",
         quiet: bool = False,
     ) -> None:
@@ -121,7 +116,7 @@ class KDACObjective(KernelPairSum, Alternation):
         self.labelings, self.truth, self.task = tuple(labelings), truth, task
         self.clusters = clusters
         self.start = start
-        self.seed, self.bound, self.local_scaling = seed, bound, local_scaling
+        self.seed, self.bound = seed, bound
         self.embedding_rows, self.curvature, self.quiet = embedding_rows, curvature, quiet
         self.penalty = max(0.0, -weight) if self.labelings else 0.0  # lambda
         self.has_embedding = task != "supervised"  # which has labels in the place of U
@@ -148,7 +143,7 @@ class KDACObjective(KernelPairSum, Alternation):
             self._first = self.blocks_at(self.start, None)[0]
         else:
             identity = np.eye(self.layout.rows)
-            self._first = self._scales_and_degrees(identity)
+            self._first = self._degrees(identity)
             if self.has_embedding and self.start == "published" and self.labelings:
                 labels = centered_indicators(self.rows, self.labelings[0])
                 gram = sum_large(self.comm, np.ascontiguousarray(labels.T @ labels))
@@ -179,7 +174,7 @@ class KDACObjective(KernelPairSum, Alternation):
         """Degrees at W, and the embedding that W was found from."""
         w = self.matrix(x)
         known = isinstance(self.start, np.ndarray) and np.array_equal(w, self.start)
-        blocks = dict(self._first) if known else self._scales_and_degrees(w)
+        blocks = dict(self._first) if known else self._degrees(w)
         if "embedding" in self._first:
             blocks["embedding"] = self._first["embedding"]
         return blocks
@@ -209,31 +204,11 @@ class KDACObjective(KernelPairSum, Alternation):
         even = Layout(self.comm, self.rows.rows, local_rows=count)
         return {name: self.rows.local(even.gather_rows(block)) for name, block in blocks.items()}
 
-    def _scales_and_degrees(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        blocks, degrees = {}, np.ones(self.rows.local_rows)
-        if self.local_scaling:  # 1 / sigma_i of this rank's rows: sigma has then no unit
-            projected = np.ascontiguousarray(self.kernel.points @ w)
-            count = min(SCALE_NEIGHBOR, self.rows.rows - 1)
-            layout = self.rows.with_columns(projected.shape[1])
-            distances = np.sqrt(nearest_neighbors(layout, projected, count)[1][:, -1])
-            largest = max_over_ranks(self.comm, float(distances.max(initial=0.0)))
-            if not largest > 0.0:
-                raise InputError(
-                    f"local_scaling needs rows that do not all coincide with their {count} nearest "
-                    "ones; remove duplicates, or give sigma"
-                )
-            scales = 1.0 / np.maximum(distances, 1e-3 * largest)
-            self._scale(scales)
-            blocks["scales"] = scales[:, None]
+    def _degrees(self, w: np.ndarray) -> dict[str, np.ndarray]:
+        degrees = np.ones(self.rows.local_rows)
         if self.kernel.function.normalized and self.has_embedding:
             degrees = self.kernel.row_sums(w)
-        return {**blocks, "degrees": degrees[:, None]}
-
-    def _scale(self, scales: np.ndarray | None) -> None:
-        """Let all pairs, and the links, have these factors of squared distances.  Collective."""
-        self.kernel.scales = scales
-        if scales is not None:
-            self.links.use_scales(self.rows, scales)
+        return {"degrees": degrees[:, None]}
 
     def _use(self, blocks: Mapping[str, np.ndarray]) -> None:
         parts, signs = [self._label_factor], [self._label_signs]
@@ -245,8 +220,6 @@ class KDACObjective(KernelPairSum, Alternation):
         both, sign = np.concatenate(parts, axis=1), np.concatenate(signs)
         factor = both / np.sqrt(blocks["degrees"])
         weights = PairWeights(np.ascontiguousarray(factor), sign)
-        if "scales" in blocks:
-            self._scale(blocks["scales"][:, 0])
         if any_over_ranks(self.comm, not weights.same_as(self.weights)):
             self.weights = weights
             # Of terms as large as these, with rounding errors that do not know each other.
@@ -261,8 +234,8 @@ class KDACObjective(KernelPairSum, Alternation):
     def blocks_at(
         self, w: np.ndarray, guess: np.ndarray | None
     ) -> tuple[dict[str, np.ndarray], Subspace | None]:
-        """This rank's rows of scales, degrees and U at W, and the eigenvalues of U.  Collective."""
-        blocks = self._scales_and_degrees(w)
+        """This rank's rows of degrees and U at W, and the eigenvalues of U.  Collective."""
+        blocks = self._degrees(w)
         if not self.has_embedding:
             return blocks, None
         tolerance = self.embedding_tolerance
@@ -292,7 +265,7 @@ class KDACObjective(KernelPairSum, Alternation):
         return self._outcome
 
     def _outcome_at(self, w: np.ndarray, by_rows: bool = False) -> dict[str, Any]:
-        weights, scales = self.weights, self.kernel.scales
+        weights = self.weights
         blocks, subspace = self.blocks_at(w, None)
         self._use(blocks)
         value, matrix = self.value_and_fixed_point_matrix(w)
@@ -338,7 +311,6 @@ class KDACObjective(KernelPairSum, Alternation):
         if isinstance(self.kernel, NystromKernel):
             measures["approximation"] = self._approximation(self.kernel, w)
         self.weights = weights
-        self._scale(scales)
         return {
             "labels": clusters.labels,
             "components": np.array(w),

@@ -6,8 +6,8 @@ weights of low rank and an optional directional derivative, one pass gives, for 
     sum_j w_ij v_j   and   sum_j w_ij,
     w_ij = k(beta_ij) * (sum_c s_c p_ic p_jc) * tau_ij,
 
-    beta_ij = c_i c_j |z_i - z_j|^2,   tau_ij = <z_i - z_j, t_i - t_j>,   or
-    beta_ij = z_i'z_j,                 tau_ij = z_i't_j + t_i'z_j.
+    beta_ij = |z_i - z_j|^2,   tau_ij = <z_i - z_j, t_i - t_j>,   or
+    beta_ij = z_i'z_j,         tau_ij = z_i't_j + t_i'z_j.
 
 Every unordered pair is computed once; what it gives to the other row travels back in one reduction
 at the end.  The Gaussian kernel, exp(-beta / 2), is compiled; any other is a function of arrays,
@@ -70,25 +70,23 @@ class KernelSums:
         factor: np.ndarray | None = None,
         signs: np.ndarray | None = None,
         tangent: np.ndarray | None = None,
-        scale: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Both sums for this rank's rows, the pair (i, i) included.  Collective.
 
         z, in units of the kernel's width, has shape ``(n_local, q)``; v, ``values``, ``(n_local,
         m)``, None where only the sums of weights are wanted; p and s, ``factor`` and ``signs``,
-        ``(n_local, r)`` and ``(r,)``; t, ``tangent``, that of z; c, ``scale``, positive and for
-        distances only, ``(n_local,)``.  Factors left out are 1.  Gives sums of shapes ``(n_local,
-        m)`` and ``(n_local,)``.
+        ``(n_local, r)`` and ``(r,)``; t, ``tangent``, that of z.  Factors left out are 1.  Gives
+        sums of shapes ``(n_local, m)`` and ``(n_local,)``.
         """
         own = self._own_weights(z, factor, signs, tangent)
         width = 0 if values is None else values.shape[1]
         values = np.zeros((len(z), 0)) if values is None else np.asarray(values, float)
         sums = np.concatenate([own[:, None] * values, own[:, None]], axis=1)
         add = self._adder(width)
-        arrays = self._arrays(z, values, factor, tangent, scale)
+        arrays = self._arrays(z, values, factor, tangent)
         own_arrays = [*arrays]
         if factor is not None and signs is not None:
-            own_arrays[2] = np.array(arrays[2] * np.asarray(signs), self.dtype, order="C")
+            own_arrays[1] = np.array(arrays[1] * np.asarray(signs), self.dtype, order="C")
         sent = np.zeros_like(sums)
         for block in Ring(self.layout).blocks(*arrays, each_pair_once=True, contributions=sent):
             mine = [array[block.rows] for array in own_arrays]
@@ -139,8 +137,8 @@ class KernelSums:
         The weights, with all others and as in :meth:`sums_with`, are overwritten by a thread's next
         ones.  Threads are numbered; each takes the same blocks every time, in their order.
         """
-        mine = self._arrays(z, factor=factor)[:4]
-        theirs = self._arrays(others, factor=other_factor)[:4]
+        mine = self._arrays(z, factor=factor)[:3]
+        theirs = self._arrays(others, factor=other_factor)[:3]
         transposed = [np.array(array.T, order="C") for array in theirs]
         size = min(max(1, BLOCK_SIZE // max(1, len(others))), max(1, len(z)))
         buffers = np.empty((numba.get_num_threads(), size, len(others)), self.dtype)
@@ -159,16 +157,15 @@ class KernelSums:
         values: np.ndarray | None = None,
         factor: np.ndarray | None = None,
         tangent: np.ndarray | None = None,
-        scale: np.ndarray | None = None,
     ) -> list[np.ndarray]:
-        """Scales, z, factors, tangents and values as the kernels want them."""
+        """Z, factors, tangents and values as the kernels want them."""
 
         def rows_of(array: np.ndarray | None) -> np.ndarray:
             block = np.zeros((len(z), 0)) if array is None else np.asarray(array)
             # Copies, since read-only arrays would be other types to compile the kernels for.
             return np.array(block if block.ndim == 2 else block[:, None], self.dtype, order="C")
 
-        return [rows_of(array) for array in (scale, z, factor, tangent, values)]
+        return [rows_of(array) for array in (z, factor, tangent, values)]
 
     def _adder(self, width: int) -> Callable[[Strip], None]:
         compiled = self.function is None and width <= MAX_COMPILED_COLUMNS
@@ -236,7 +233,7 @@ class KernelSums:
         columns, threads = sums.shape[1] - 1, numba.get_num_threads()
         count, received = len(mine[0]), other[0].shape[1]
         tiles = np.empty((threads, TILE_ROWS * TILE_COLUMNS), self.dtype)
-        received_values = np.ascontiguousarray(other[4].T)
+        received_values = np.ascontiguousarray(other[3].T)
         parts = np.zeros((threads, *target.shape))
 
         def add(thread: int, low: int) -> None:
@@ -245,37 +242,33 @@ class KernelSums:
             start = low // TILE_COLUMNS * TILE_COLUMNS if triangle else 0
             for first in range(start, received, TILE_COLUMNS):
                 last = min(first + TILE_COLUMNS, received)
-                chunk = [np.array(part[:, first:last], order="C") for part in other[:4]]
+                chunk = [np.array(part[:, first:last], order="C") for part in other[:3]]
                 shape = high - low, last - first
                 block = tiles[thread, : shape[0] * shape[1]].reshape(shape)
-                self._fill(own[:4], chunk, block)
+                self._fill(own[:3], chunk, block)
                 if triangle and first < high:
                     later = np.arange(first, last) > np.arange(low, high)[:, None]
                     block *= later
                 sums[low:high, :columns] += block @ received_values[first:last]
                 sums[low:high, columns] += block.sum(axis=1)
-                parts[thread, first:last, :columns] += block.T @ own[4]
+                parts[thread, first:last, :columns] += block.T @ own[3]
                 parts[thread, first:last, columns] += block.sum(axis=0)
 
         _share_out(range(0, count, TILE_ROWS), add, poll)
         target += parts.sum(axis=0)
 
     def _fill(self, mine: list[np.ndarray], other: list[np.ndarray], tile: np.ndarray) -> None:
-        """Weights of all pairs of own with received rows; scales, z, factors and tangents."""
+        """Weights of all pairs of own with received rows; z, factors and tangents."""
         if self.function is None:
             fill_tile(tuple(mine), tuple(other), tile)
             return
-        own_scale, own_z, own_factor, own_tangent = mine
-        scale, z, factor, tangent = other
+        (own_z, own_factor, own_tangent), (z, factor, tangent) = mine, other
         np.matmul(own_z, z, out=tile)
         if self.of == "distance":
             tile *= -2.0
             tile += np.einsum("ij,ij->i", own_z, own_z)[:, None]
             tile += np.einsum("ij,ij->j", z, z)
             np.maximum(tile, 0.0, out=tile)
-            if own_scale.shape[1]:
-                tile *= own_scale
-                tile *= scale
         tile[...] = self.function(tile)
         if own_factor.shape[1]:
             tile *= own_factor @ factor

@@ -33,8 +33,7 @@ def _iterations(problem: Problem) -> PhaseEstimate:
     function = kernel_function(kernel, options.get("degree", 2), options.get("offset", 1.0))
     kind: str = options.get("approximation", "auto")
     if kind == "auto":
-        local, given = bool(options.get("local_scaling")), options.get("sigma") is not None
-        kind = approximation_for(problem.rows, function, local, given)
+        kind = approximation_for(problem.rows, function, options.get("sigma") is not None)
     if kind == "exact":
         width = float(options.get("components") or k) + columns + k + 2.0
         return PhaseEstimate(

@@ -52,13 +52,6 @@ class KDACOptions:
             "one width per feature, by which it is divided first; sigma is then a factor", above=0
         ),
     ] = None
-    local_scaling: Annotated[
-        bool,
-        Help(
-            "divide squared distances by those to the 7th neighbors of both rows; sigma is "
-            "then a factor"
-        ),
-    ] = False
     lambda_: Annotated[float, Help("weight of the novelty", minimum=0)] = 1.0
     label_weight: Annotated[
         float, Help("weight of the labels and links of a semi-supervised task", minimum=0)

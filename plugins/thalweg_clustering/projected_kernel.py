@@ -73,8 +73,6 @@ class ProjectedKernel(Identified, ABC):
         self.points = points
         self.sigma = float(sigma)
         self.function = function
-        #: Factors c of the squared distances, this rank's rows; None without local scaling.
-        self.scales: np.ndarray | None = None
 
     def identity(self) -> dict[str, Any]:
         """Rows, width and function of the kernel, and its approximation."""

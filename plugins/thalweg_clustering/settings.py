@@ -83,8 +83,7 @@ class Settings:
         # is that of labels to avoid, and negative.
         weight = 1.0 if self.common["task"] == "alternative" else self.weight
         weights = weight * pairs[:, 2] * self.clusters / len(pairs)
-        left, right = ends[places[:, 0]], ends[places[:, 1]]
-        return LinkSum(self.function, sigma, rows, left, right, weights)
+        return LinkSum(self.function, sigma, ends[places[:, 0]], ends[places[:, 1]], weights)
 
 
 def linked_rows(pairs: np.ndarray, count: int) -> np.ndarray:

@@ -105,53 +105,42 @@ class KernelPairSum(StiefelObjective):
         return agreed(self.comm, product + self.links.hessian_product(w, direction))
 
 
-@dataclass
+@dataclass(frozen=True)
 class LinkSum(Identified):
     """-sum_l w_l k(beta_l) over a few pairs of rows, the same on every rank."""
 
     #: Kernel and its width.
     function: KernelFunction
     sigma: float
-    numbers: np.ndarray  # of the pairs' rows, shape ``(m, 2)``
     #: Rows of the pairs, shape ``(m, d)``.
     left: np.ndarray
     right: np.ndarray
     weights: np.ndarray  # w, shape ``(m,)``: positive where the rows should be alike
 
-    def __post_init__(self) -> None:
-        self.widths = np.full((len(self.weights), 1), self.sigma)
-
     @classmethod
     def none(cls, kernel: ProjectedKernel) -> "LinkSum":
         """Of no pairs."""
-        rows, numbers = np.zeros((0, kernel.points.shape[1])), np.zeros((0, 2), dtype=int)
-        return cls(kernel.function, kernel.sigma, numbers, rows, rows, np.zeros(0))
+        rows = np.zeros((0, kernel.points.shape[1]))
+        return cls(kernel.function, kernel.sigma, rows, rows, np.zeros(0))
 
     def identity(self) -> tuple[Any, ...]:
         """The rows of the pairs, and their weights; the kernel is that of all pairs."""
         rows = np.hstack([self.left, self.right])
         return self.weights, sketch(Layout(MPI.COMM_SELF, *rows.shape), rows)
 
-    def use_scales(self, layout: Layout, scales: np.ndarray) -> None:
-        """Take these factors of squared distances, of this rank's rows.  Collective."""
-        named, places = np.unique(self.numbers.ravel(), return_inverse=True)
-        ends = layout.gather_some(scales, named)[places].reshape(-1, 2)
-        self.widths = self.sigma / np.sqrt(ends.prod(axis=1, keepdims=True))
-
     def _beta(self, w: np.ndarray) -> np.ndarray:
-        a, b = self.left @ w / self.widths, self.right @ w / self.widths
+        a, b = self.left @ (w / self.sigma), self.right @ (w / self.sigma)
         if self.function.of == "product":
             return np.einsum("ij,ij->i", a, b)
         return ((a - b) ** 2).sum(axis=1)
 
     def _scatter(self, psi: np.ndarray) -> np.ndarray:
         """-sum psi d beta / d(WW'), times W the derivative of -sum psi beta."""
-        psi = psi / self.widths[:, 0] ** 2
         if self.function.of == "product":
             cross = (self.left.T * psi) @ self.right
-            return np.asarray(-(cross + cross.T))
+            return np.asarray(-(cross + cross.T) / self.sigma**2)
         difference = self.left - self.right
-        return np.asarray(-2.0 * (difference.T * psi) @ difference)
+        return np.asarray(-2.0 * (difference.T * psi) @ difference / self.sigma**2)
 
     def value(self, w: np.ndarray) -> float:
         """The sum."""
@@ -169,5 +158,5 @@ class LinkSum(Identified):
             turned = np.einsum("ij,ij->i", a, u) + np.einsum("ij,ij->i", t, b)
         else:
             turned = 2.0 * np.einsum("ij,ij->i", a - b, t - u)
-        second = self.function.second(self._beta(w)) * turned / self.widths[:, 0] ** 2
+        second = self.function.second(self._beta(w)) * turned / self.sigma**2
         return self.matrix(w) @ direction + self._scatter(self.weights * second) @ w

@@ -95,9 +95,6 @@ def test_labels_of_rows_held_back_are_those_of_a_fit_of_all_rows(problem):
     most = KDAC(random_state=0, **settings).fit(points[~held], given[~held])
     np.testing.assert_array_equal(most.predict(points[~held]), most.labels_)
     assert nmi(most.predict(points[held]), every.labels_[held]) >= 0.95
-    local = KDAC(random_state=0, local_scaling=True, **{**settings, "sigma": 1.0})
-    local.fit(points[~held], given[~held])
-    np.testing.assert_array_equal(local.predict(points[~held]), local.labels_)
 
 
 @pytest.mark.parametrize("task", ["supervised", "semi-supervised", "alternative"])
@@ -124,15 +121,6 @@ def test_a_distributed_dataset_gives_the_same_clusters(comm, views):
     np.testing.assert_array_equal(data.layout.gather_rows(model.predict(data)), labels)
     with pytest.raises(InputError, match=r"the labels of the clustering given .* differ between"):
         KDAC(**SETTINGS).fit(data, np.roll(given, comm.rank).astype(object))
-
-
-def test_a_warm_start_goes_on_from_what_was_found(views):
-    points, given, _ = views(160)
-    model = KDAC(**SETTINGS, warm_start=True).fit(points, given)
-    first, labels = model.n_iter_, model.labels_
-    model.fit(points, given)
-    assert model.n_iter_ < first
-    np.testing.assert_array_equal(model.labels_, labels)
 
 
 @pytest.mark.ranks(1, 2)
@@ -401,9 +389,3 @@ def test_files_of_links_and_labels_are_of_the_rows_before_some_are_chosen(tmp_pa
 def test_what_tuning_chooses_cannot_be_given_too(option):
     with pytest.raises(InputError, match="chooses sigma and lambda itself"):
         KDAC(tuning="score", **option).fit(designs(), SHAPE)
-
-
-def test_local_scales_of_copies_are_refused():
-    rows = np.repeat(np.random.default_rng(0).normal(size=(10, 3)), 8, axis=0)
-    with pytest.raises(InputError, match="local_scaling needs rows that do not all coincide"):
-        KDAC(sigma=1.0, local_scaling=True).fit(rows, np.arange(80) % 2)

@@ -23,12 +23,10 @@ def _cubic(beta):
 
 
 def _written_out(
-    z, values, factor=None, signs=None, tangent=None, scale=None, function=_gaussian, of="distance"
+    z, values, factor=None, signs=None, tangent=None, function=_gaussian, of="distance"
 ):
     difference = z[:, None] - z[None]
     beta = z @ z.T if of == "product" else (difference**2).sum(-1)
-    if scale is not None:
-        beta = beta * scale * scale[:, None]
     weights = function(beta)
     if factor is not None:
         weights = weights * ((factor * signs) @ factor.T)
@@ -49,7 +47,6 @@ def _problem(columns):
         "factor": stream.standard_normal((ROWS, 4)),
         "signs": np.array([1.0, -0.3, 2.0, -1.0]),
         "tangent": stream.standard_normal((ROWS, 3)),
-        "scale": stream.uniform(0.5, 2.0, ROWS),
     }
 
 
@@ -66,8 +63,7 @@ def _local_rows(comm):
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("columns", [0, 2, MAX_COMPILED_COLUMNS + 3])
 @pytest.mark.parametrize(
-    "given",
-    [(), ("factor", "signs"), ("factor", "signs", "tangent"), ("tangent", "scale"), ("scale",)],
+    "given", [(), ("factor", "signs"), ("factor", "signs", "tangent"), ("tangent",)]
 )
 def test_sums_equal_the_sums_written_out(comm, columns, given, monkeypatch):
     monkeypatch.setattr(kernel_sums, "TILE_ROWS", 64)  # tiles for several threads
@@ -88,9 +84,7 @@ def test_sums_equal_the_sums_written_out(comm, columns, given, monkeypatch):
 def test_any_function_of_the_distance_or_the_product(comm, function, of):
     problem = _problem(2)
     layout = Layout(comm, ROWS)
-    for names in (("factor", "signs"), ("factor", "signs", "tangent"), ("scale",)):
-        if of == "product" and "scale" in names:
-            continue
+    for names in (("factor", "signs"), ("factor", "signs", "tangent")):
         chosen = {name: problem[name] for name in names}
         expected = _written_out(problem["z"], problem["values"], **chosen, function=function, of=of)
         local = {k: v if k == "signs" else layout.local(v) for k, v in chosen.items()}

@@ -22,7 +22,6 @@ LINKS = np.array([[0, 2, 1.0], [1, 40, -1.0], [3, 59, 0.5]])
 METHODS = {
     "product": {"kernel": "polynomial", "degree": 3},
     "inverse": {"kernel": "inverse-multiquadratic"},
-    "local scaling": {"local_scaling": True},
     "bandwidths": {"bandwidths": [1.0, 2.0, 0.5, 1.0, 3.0, 3.0]},
     "nystrom": {"approximation": "nystrom", "features": 20},
     "nystrom product": {"approximation": "nystrom", "features": 20, "kernel": "polynomial"},
@@ -63,18 +62,6 @@ def test_derivatives_of_every_way_to_sum(comm, method, views, make):
     objective = _of_task(make, comm, views, "semi-supervised", **options)
     # The features' Phi is the exact formula with their kernel, not their gradient's.
     _check(objective, fixed_point=method != "nystrom")
-
-
-@pytest.mark.ranks(1, 3)
-def test_local_scaling_takes_the_unit_off_all_pairs_and_off_links(comm, views, make):
-    def enlarged(*given, **more):
-        points, *others = views(*given, **more)
-        return 1e3 * points, *others
-
-    options = {"task": "semi-supervised", "local_scaling": True}
-    small, large = (_of_task(make, comm, rows, **options) for rows in (views, enlarged))
-    x = small.initial_point(1)
-    assert large.value(x) == pytest.approx(small.value(x), rel=1e-9)
 
 
 @pytest.mark.parametrize("task", TASKS)
