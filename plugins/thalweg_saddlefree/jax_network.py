@@ -6,6 +6,7 @@ and pre-activations to ``tap(name, inputs, outputs)`` and goes on with what that
 ``"kernel"``, and its ``"bias"`` if it has one.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -137,29 +138,32 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, CurvatureForms, LayeredCurvat
                 "the parameters of a JaxNetwork must be {layer: {'kernel': ..., 'bias': ...}}; "
                 f"{self.layout.rows - start} numbers are something else"
             )
-        seen: dict[str, Any] = {}
+        taps: list[tuple[str, Any]] = []
+
+        def tap(name: str, inputs: Any, z: Any) -> Any:
+            taps.append((name, z))
+            return z
+
         # One row will do: the shapes of its outputs are those of any number.
         row = self._jax.tree_util.tree_map(
             lambda a: np.zeros((1, *a.shape[1:]), a.dtype), self.data[0]
         )
         with self.precisely():
-            answer = self._jax.eval_shape(
-                lambda: self._model(
-                    self.unravel(self._start), row, lambda name, inputs, z: seen.setdefault(name, z)
+            answer = self._jax.eval_shape(lambda: self._model(self.unravel(self._start), row, tap))
+        odd = Counter(self.layer_names)
+        odd.subtract(name for name, _ in taps)
+        for name, excess in sorted(odd.items()):
+            if excess:
+                raise InputError(
+                    f"layer '{name}' has parameters but no tap in the model, the reverse, or "
+                    "several; call tap(name, inputs, outputs) once for each layer"
                 )
-            )
-        missing = sorted(set(self.layer_names) ^ set(seen))
-        if missing:
-            raise InputError(
-                f"layer '{missing[0]}' has parameters but no tap in the model, or the reverse; "
-                "call tap(name, inputs, outputs) once for each layer"
-            )
         if answer.shape[1:] != np.shape(self.data[1])[1:]:
             raise InputError(
                 f"targets of shape {np.shape(self.data[1])[1:]} a row do not fit the model's "
                 f"outputs of shape {answer.shape[1:]}; classes are one-hot"
             )
-        self._tapped = {name: z.shape[1:] for name, z in seen.items()}
+        self._tapped = {name: z.shape[1:] for name, z in taps}
         self.predictions = int(np.prod(answer.shape[1:-1]))
 
     def _outputs(self, tree: Any, inputs: Any) -> Any:

@@ -1,5 +1,7 @@
 """JAX: functions as objectives, networks with our numbers, batches, and an optax wrapper."""
 
+from functools import reduce
+
 import jax
 import numpy as np
 import optax
@@ -177,14 +179,13 @@ def test_parameters_without_a_tap_and_unknown_losses_are_refused():
     tree = {"a": {"kernel": np.ones((4, 3))}, "b": {"kernel": np.ones((3, 3))}}
     with pytest.raises(InputError, match="loss must be one of"):
         JaxNetwork(MPI.COMM_SELF, perceptron, tree, (inputs, targets), "hinge")
-    with pytest.raises(InputError, match="layer 'b' has parameters but no tap"):
-        JaxNetwork(
-            MPI.COMM_SELF,
-            lambda p, a, tap: dense(tap, "a", p, a),
-            tree,
-            (inputs, targets),
-            "softmax",
-        )
+    for layers in "a", "abb":  # once too few, and twice, as in a recurrence
+
+        def model(p, a, tap, layers=layers):
+            return reduce(lambda z, name: dense(tap, name, p, z), layers, a)
+
+        with pytest.raises(InputError, match=r"layer 'b' has parameters but no tap .* or several"):
+            JaxNetwork(MPI.COMM_SELF, model, tree, (inputs, targets), "softmax")
 
 
 def network_of(hidden, outputs, stream):
