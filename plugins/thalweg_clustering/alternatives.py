@@ -8,15 +8,17 @@ that does not count ends the search.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 import thalweg
 from thalweg.data import Dataset
-from thalweg.parallel import agreed, on_root, refuse_differing
+from thalweg.parallel import MPI, agreed, on_root, refuse_differing
+from thalweg.plugins import with_options
 from thalweg_clustering.build import NoView, build_kdac
 from thalweg_clustering.kdac import KDACObjective
+from thalweg_clustering.options import KDACOptions
 from thalweg_clustering.prepared_data import Preparation, evenly_spread
 from thalweg_clustering.stiefel_objectives import StiefelObjective
 from thalweg_clustering.valleys import SEPARATED, chance_without_valley
@@ -47,7 +49,7 @@ class Alternative:
     outcome
         U, degrees and spectrum; see :meth:`KDACObjective.outcome`.
     result
-        Result of the run.
+        :class:`thalweg.Result` of the run; None of a first one that is given.
     objective
         The objective that was minimized; None in a pickled copy.
     """
@@ -59,7 +61,7 @@ class Alternative:
     valley: float
     preparation: Preparation
     outcome: dict[str, Any]
-    result: thalweg.Result
+    result: Any
     objective: KDACObjective | None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -117,6 +119,7 @@ def find_alternatives(
     max_overlap: float = 0.2,
     stop: Mapping[str, Any] | None = None,
     n_init: int = 1,
+    first: Alternative | None = None,
     **options: Any,
 ) -> Alternatives:
     """Alternatives to the labelings given, one after another.  Collective.
@@ -134,6 +137,8 @@ def find_alternatives(
         As of :class:`~thalweg_clustering.KDAC`.
     stop
         Stopping rules of each run, as :func:`thalweg.minimize` takes them.
+    first
+        The first alternative, if it is there already.
     options
         See :func:`~thalweg_clustering.build.build_kdac`.
     """
@@ -146,20 +151,23 @@ def find_alternatives(
     alternatives, viewed = list[Alternative](), False
     while len(alternatives) < n_alternatives:
         try:  # after a view, the usual width rarely shows more than the search does
-            objective = build_kdac(
-                dataset, comm, **options, task=task, labelings=known, view_only=viewed
-            )
+            alternative = first or solved(
+                build_kdac(
+                    dataset, comm, **options, task=task, labelings=known, view_only=viewed
+                ),
+                solver, seed, n_init, **(stop or {}),
+            )  # fmt: skip
         except NoView:
             return Alternatives(
                 tuple(alternatives), None, "no further subspace was found that shows clusters"
             )
-        alternative = solved(objective, solver, seed, n_init, **(stop or {}))
+        first = None
         objection = alternative.objection(max_overlap)
         # A width that is given is the user's word for what counts as near.
         if objection and (n_alternatives > 1 or options.get("sigma") is None):
             return Alternatives(tuple(alternatives), alternative, objection)
         alternatives.append(alternative)
-        viewed = objective.view is not None
+        viewed = getattr(alternative.objective, "view", None) is not None
         if task != "alternative":  # the first one of another task has what it was told
             known, options = [], {k: v for k, v in options.items() if k not in SUPERVISION}
         known, task = [*known, alternative.labels], "alternative"
@@ -179,7 +187,11 @@ def solved(
     outcomes = [objective.outcome(result.x) for result in results]
     costs = [outcome["measures"]["cost"] for outcome in outcomes]
     best = agreed(objective.comm, int(np.argmin(costs)))
-    outcome, result = outcomes[best], results[best]
+    return judged(objective, outcomes[best], results[best])
+
+
+def judged(objective: KDACObjective, outcome: dict[str, Any], result: Any = None) -> Alternative:
+    """The alternative of an outcome, with what tells whether it is one.  Collective."""
     valley = _valley(objective, outcome)
     if valley > SEPARATED and objective.view is not None:
         # The objective may prefer few rows that lie alone, eigenvectors halves of a large cluster.
@@ -194,6 +206,25 @@ def solved(
         outcome["labels"], outcome["components"].T, outcome["measures"], overlaps, valley,
         objective.preparation, outcome, result, objective,
     )  # fmt: skip
+
+
+@with_options(KDACOptions)
+def build_search(dataset: Dataset, comm: MPI.Comm, **options: Any) -> KDACObjective:
+    """The objective of the first alternative, whose metrics search for the others.  Collective."""
+    objective = build_kdac(dataset, comm, **options)
+    # Those of other files are among the objective's labelings.
+    others = {k: v for k, v in options.items() if k not in ("alternatives", "other_labels")}
+    wanted = KDACOptions(**options).alternatives
+
+    def search(outcome: dict[str, Any]) -> list[Alternative]:
+        found = find_alternatives(
+            dataset, objective.labelings, wanted, first=judged(objective, outcome), **others
+        )
+        objective.note(f"the search for alternatives ended with {len(found.found)}: {found.reason}")
+        return list(found.found) or [cast(Alternative, found.refused)]
+
+    objective.search = search if wanted > 1 else None
+    return objective
 
 
 def _valley(objective: KDACObjective, outcome: dict[str, Any]) -> float:

@@ -29,7 +29,8 @@ EXPECTED_FAILURES = {
 }
 
 #: Parameters that are called differently from the options they set.
-NAMES = {"n_clusters": "clusters", "n_components": "components", "random_state": "seed"}
+NAMES = {f"n_{name}": name for name in ("alternatives", "clusters", "components")}
+NAMES["random_state"] = "seed"
 
 
 @estimator
@@ -232,7 +233,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             options["clusters"] = None if view is None else view.clusters
         stop = {"iterations": self.max_iter, "progress": bool(self.verbose)}
         search = find_alternatives(
-            dataset, labelings, self.n_alternatives, self.solver, self.max_overlap, stop,
+            dataset, labelings, options.pop("alternatives"), self.solver, self.max_overlap, stop,
             self.n_init, **options,
         )  # fmt: skip
         self.stop_reason_ = search.reason
@@ -335,7 +336,6 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         declared = [option for option in declared_options(build_kdac) if option.name in names]
         options = check_parameters(clean, declared, NAMES)
         own = (
-            Option("n_alternatives", int, 1, "maximum number of alternatives", minimum=1),
             Option("max_overlap", float, 0.2, "largest overlap", minimum=0, maximum=1),
             Option("n_init", int, 1, "runs for each alternative", minimum=1),
         )

@@ -6,7 +6,7 @@ Gamma alone, which is of low rank here (MATHEMATICS.md).  U and D are renewed in
 Everything with as many rows as the data stays on the ranks that hold these rows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -32,7 +32,12 @@ from thalweg_clustering.feature_sums import NystromKernel
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.leading_subspace import Subspace, orthonormal_columns
 from thalweg_clustering.least_curvature import least_curvature
-from thalweg_clustering.prepared_data import Preparation, centered_indicators, distributed_sample
+from thalweg_clustering.prepared_data import (
+    Preparation,
+    centered_indicators,
+    distributed_sample,
+    plane,
+)
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 from thalweg_clustering.stiefel import best_gap, smallest_eigenvectors
 from thalweg_clustering.stiefel_objectives import KernelPairSum, LinkSum
@@ -86,6 +91,9 @@ class KDACObjective(KernelPairSum, Alternation):
 
     preparation: Preparation  # how the rows were made of the data
     view: np.ndarray | None = None  # W that a search found
+
+    #: Makes alternatives of the outcome of a run, itself the first; None where it is all.
+    search: Callable[[dict[str, Any]], Sequence[Any]] | None = None
 
     def __init__(
         self,
@@ -385,13 +393,30 @@ class KDACObjective(KernelPairSum, Alternation):
     def metrics(self, x: Array) -> Mapping[str, Any]:
         """The columns of Table 1, the eigengap, condition (10) and the sizes of the clusters.
 
-        A degenerate clustering has the reason under ``"degenerate_because"``.
+        A degenerate clustering has the reason under ``"degenerate_because"``.  Those of further
+        alternatives, which are searched for here, are under ``"alternatives"``.
         """
-        return dict(self.outcome(x)["measures"])
+        outcome = self.outcome(x)
+        if self.search is not None and "found" not in outcome:
+            found = [(one.objective.kernel.points, one.outcome) for one in self.search(outcome)]
+            outcome["found"] = found
+        first, *others = (one["measures"] for _, one in self._found(x))
+        return {**first, **({"alternatives": others} if others else {})}
+
+    def _found(self, x: Array) -> list[tuple[np.ndarray, dict[str, Any]]]:
+        """Rows and outcomes of the alternatives found until now."""
+        outcome = self.outcome(x)
+        return outcome.get("found") or [(self.kernel.points, outcome)]
 
     def solution(self, x: Array) -> np.ndarray:
-        """Labels of this rank's rows of the data, shape ``(n_local, 1)``."""
-        return np.asarray(self.outcome(x)["labels"])[:, None]
+        """Labels of this rank's rows, shape ``(n_local, a)``: a column for each alternative."""
+        return np.stack([one["labels"] for _, one in self._found(x)], axis=1)
+
+    def views(self, x: Array) -> dict[str, np.ndarray]:
+        return {
+            f"alternative {number}": plane(self.rows, points @ one["components"])
+            for number, (points, one) in enumerate(self._found(x), 1)
+        }
 
     @property
     def solution_layout(self) -> Layout:

@@ -23,6 +23,10 @@ class KDACOptions:
             minimum=1,
         ),
     ] = None
+    alternatives: Annotated[
+        int,
+        Help("maximum number of alternatives; solver ism finds those after the first", minimum=1),
+    ] = 1
     choose_components: Annotated[
         bool, Help("choose q by the widest eigengap (eq. 11) on a sample")
     ] = False

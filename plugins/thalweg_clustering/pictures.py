@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.numerics import principal_components
 from thalweg.parallel import MPI, Layout
 from thalweg_clustering.estimator import KDAC
+from thalweg_clustering.prepared_data import plane
 
 #: Samples drawn, evenly spread if there are more.
 DRAWN = 5000
@@ -36,7 +36,8 @@ def views(model: KDAC, X: Any, y: Any | None = None, names: Sequence[str] = ()) 
     for name, labels in zip(named, (*known, *alternatives), strict=True):
         classes, codes = np.unique(labels, return_inverse=True)
         labelings[name] = codes, [str(one) for one in classes]
-    maps = (_plane(model.transform(X, number)) for number in range(len(alternatives)))
+    layout = Layout(MPI.COMM_SELF, len(X))
+    maps = (plane(layout, model.transform(X, number)) for number in range(len(alternatives)))
     stops = {f"view by {name}": flat for name, flat in zip(named[len(known) :], maps, strict=True)}
     return {"points": next(iter(stops.values())), "stops": stops, "labelings": labelings}
 
@@ -77,10 +78,3 @@ def plot_views(model: KDAC, X: Any, y: Any | None = None) -> Any:
                 axes.set_title(f"colors: {name}", fontsize=9)
         line[0].set_ylabel(f"subspace of alternative {index + 1}", fontsize=9)
     return figure
-
-
-def _plane(z: np.ndarray) -> np.ndarray:
-    """The two principal axes of projected samples; one component beside its order."""
-    if z.shape[1] == 1:
-        return np.stack([z[:, 0], np.linspace(-1, 1, len(z)) * max(float(z.std()), 1e-300)], 1)
-    return principal_components(z, Layout(MPI.COMM_SELF, *z.shape), 2)

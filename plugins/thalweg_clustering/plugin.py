@@ -10,7 +10,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
         ObjectiveSpec(
             name="kdac",
             summary="alternative clustering: a subspace and clusters unlike those given (labels)",
-            load="thalweg_clustering.build:build_kdac",
+            load="thalweg_clustering.alternatives:build_search",
             solver="ism",
             aliases=("KDAC",),
             estimate="thalweg_clustering.memory_estimate:estimate",

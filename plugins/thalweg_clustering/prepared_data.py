@@ -7,7 +7,7 @@ import numpy as np
 
 from thalweg.data import check_magnitude, is_missing
 from thalweg.errors import InputError, refuse_masked
-from thalweg.numerics import squared_distances
+from thalweg.numerics import principal_components, squared_distances
 from thalweg.parallel import (
     MPI,
     Layout,
@@ -153,6 +153,15 @@ def given_labels(
         )
     places = np.minimum(np.searchsorted(names, labels), len(names) - 1)
     return np.where(names[places] == labels, places, UNKNOWN).astype(np.int64)
+
+
+def plane(layout: Layout, z: np.ndarray) -> np.ndarray:
+    """The two principal axes of projected rows; one component beside its order.  Collective."""
+    if z.shape[1] > 1:
+        return principal_components(z, layout.with_columns(z.shape[1]), 2)
+    largest = max_over_ranks(layout.comm, float(np.abs(z).max(initial=1e-300)))
+    order = np.linspace(-1.0, 1.0, layout.rows)[layout.start : layout.stop]
+    return np.column_stack([z, 0.5 * largest * order])
 
 
 def centered_indicators(layout: Layout, labels: np.ndarray) -> np.ndarray:

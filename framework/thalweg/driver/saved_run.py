@@ -42,9 +42,8 @@ class SavedRun:
     @property
     def is_due(self) -> bool:
         """Whether the time for the next checkpoint has come."""
-        if self.checkpoints is None:
-            return False
-        return time.perf_counter() - self.last >= self.checkpoints.interval
+        kept = self.checkpoints
+        return kept is not None and time.perf_counter() - self.last >= kept.interval
 
     def read(self) -> dict[str, Any] | None:
         """The newest checkpoint from which this run can go on, None where there is none."""

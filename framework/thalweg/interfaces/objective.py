@@ -134,12 +134,15 @@ class Objective(HasNotes, Identified, ABC):
         """
         return {}
 
+    def views(self, x: Array) -> Mapping[str, np.ndarray]:
+        """Maps of this rank's rows, each by the name of a column of labels in a solution."""
+        return {}
+
     def value_error(self, value: float) -> float:
         """Estimate of the absolute error of a value that the objective returned.  Not collective.
 
-        Line searches and stopping rules take smaller differences of values for noise.
-        By default a few rounding units; an objective that approximates says more.  It
-        must be the same on all ranks.
+        Line searches and stopping rules take smaller differences of values for noise.  By default a
+        few rounding units; an objective that approximates says more.  The same on all ranks.
 
         Parameters
         ----------

@@ -137,34 +137,29 @@ def launcher() -> Iterator[Finding]:
     from mpi4py import MPI
 
     yield Finding("MPI", _mpi_version())
-    path = find_mpirun()
+    path, problem, advice, alone = find_mpirun(), "", "", False
     if path is None:
         problem = "mpirun is not on PATH, so runs are limited to one rank"
         advice = (
             f"put the one of {MPI.get_vendor()[0]} on PATH (a cluster's own launcher, as srun, "
             "will do too)"
         )
-        yield Finding("mpirun", "", problem, advice)
-        return
-    if MPI.COMM_WORLD.size > 1:
-        yield Finding("mpirun", path)
-        return
-    code = "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"
-    # What MPI has set for this process is not for its children.
-    answer = subprocess.run(
-        [path, "-n", "2", sys.executable, "-c", code],
-        env=dict(os.environ), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    counts = answer.stdout.split()
-    if alone := "1" in counts:
-        problem = "mpirun is another MPI's than mpi4py: its ranks do not see each other"
-        yield Finding("mpirun", path, problem, "put that of mpi4py's MPI first on PATH", alone)
-    elif counts != ["2", "2"]:
-        lines = [line for line in answer.stderr.splitlines() if re.search(r"\w", line)]
-        problem = f"mpirun did not start two ranks: {' '.join(lines[:2]) or 'it says nothing'}"
-        yield Finding("mpirun", path, problem, f"see what '{path} -n 2 hostname' says")
-    else:
-        yield Finding("mpirun", path)
+    elif MPI.COMM_WORLD.size == 1:
+        code = "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"
+        # What MPI has set for this process is not for its children.
+        answer = subprocess.run(
+            [path, "-n", "2", sys.executable, "-c", code], env=dict(os.environ),
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        counts = answer.stdout.split()
+        if alone := "1" in counts:
+            problem = "mpirun is another MPI's than mpi4py: its ranks do not see each other"
+            advice = "put that of mpi4py's MPI first on PATH"
+        elif counts != ["2", "2"]:
+            lines = [line for line in answer.stderr.splitlines() if re.search(r"\w", line)]
+            problem = f"mpirun did not start two ranks: {' '.join(lines[:2]) or 'it says nothing'}"
+            advice = f"see what '{path} -n 2 hostname' says"
+    yield Finding("mpirun", path or "", problem, advice, alone)
 
 
 def find_mpirun() -> str | None:

@@ -13,9 +13,10 @@ from sklearn.utils.estimator_checks import check_estimator
 import thalweg
 from thalweg import Dataset, InputError
 from thalweg.errors import CheckpointError
-from thalweg.parallel import MPI
+from thalweg.parallel import MPI, on_root
 from thalweg.result import Status
 from thalweg.workbench.readers import load_data
+from thalweg.workbench.run.pictures import plot
 from thalweg_clustering import EXPECTED_FAILURES, KDAC, find_alternatives, plot_views
 from thalweg_clustering import views as views_of
 from thalweg_clustering.agreement import normalized_mutual_information as nmi
@@ -121,6 +122,27 @@ def test_a_distributed_dataset_gives_the_same_clusters(comm, views):
     np.testing.assert_array_equal(data.layout.gather_rows(model.predict(data)), labels)
     with pytest.raises(InputError, match=r"the labels of the clustering given .* differ between"):
         KDAC(**SETTINGS).fit(data, np.roll(given, comm.rank).astype(object))
+
+
+@pytest.mark.ranks(1, 2, 3)
+def test_a_run_finds_the_alternatives_of_the_estimator_and_shows_them_on_one_page(comm, folder):
+    on_root(comm, lambda: np.savez(folder / "a.npz", x=designs(), y=SHAPE))
+    config = {
+        "data": {"path": f"{folder}/a.npz", "key": "x", "labels": "y"},
+        "objective": {"name": "kdac", "components": 1, "sigma": 1.5, "alternatives": 5},
+    }
+    result = thalweg.run(config, folder / "run", comm=comm)
+    model = KDAC(n_components=1, sigma=1.5, n_alternatives=5, random_state=0).fit(designs(), SHAPE)
+    expected = np.stack([one.labels for one in model.alternatives_], axis=1)
+    np.testing.assert_array_equal(result.solution_layout.gather_rows(result.solution), expected)
+    assert expected.shape[1] == 1 + len(result.metrics["alternatives"]) == 2
+    assert any("alternatives ended with 2" in note for note in result.notes)
+    if comm.rank == 0:
+        maps = [np.load(folder / "run" / "views" / f"0{n}.npy") for n in range(2)]
+        shown = [*views_of(model, designs(), SHAPE)["stops"].values()]
+        np.testing.assert_allclose(maps, shown, atol=0.02 * np.abs(shown).max())
+        page = plot(folder / "run", page=True)[-1].read_text()
+        assert all(name in page for name in ("view by alternative 2", '"given"', '"alternative 2"'))
 
 
 @pytest.mark.ranks(1, 2)

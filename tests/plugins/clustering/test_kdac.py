@@ -11,7 +11,7 @@ from sklearn.metrics import normalized_mutual_info_score
 
 import thalweg
 from thalweg import Dataset
-from thalweg.parallel import MPI
+from thalweg.parallel import MPI, on_root
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.prediction import LabelPredictor
@@ -154,19 +154,10 @@ def test_a_row_like_no_other_joins_the_cluster_beside_it(comm, near, seed):
 
 
 @pytest.mark.ranks(1, 2)
-@pytest.mark.parametrize("name", ["truth.npy", "texts.csv", "one-hot.csv"])
-def test_the_truth_is_read_like_any_labels(comm, name, views, folder):
+def test_the_truth_is_read_like_any_labels(comm, views, folder):
     points, given, truth = views(60)
-    file = folder / name
-    if comm.rank == 0:
-        if name == "truth.npy":
-            np.save(file, truth)
-        elif name == "one-hot.csv":
-            np.savetxt(file, np.eye(2)[truth], fmt="%d", delimiter=",")
-        else:
-            words = np.array(["oak", "ash"])[truth] if name == "texts.csv" else truth
-            np.savetxt(file, words, fmt="%s")
-    comm.barrier()
+    file, words = folder / "texts.csv", np.array(["oak", "ash"])[truth]
+    on_root(comm, lambda: np.savetxt(file, words, fmt="%s"))
     objective = build_kdac(Dataset.from_array(points, given, comm), comm, truth=str(file))
     both = np.stack([objective.rows.gather_rows(objective.truth), truth])
     assert len(np.unique(both, axis=1).T) == 2

@@ -164,13 +164,12 @@ def blobs(
     dimension: Annotated[int, Help("number of columns", minimum=1)] = 10,
     clusters: Annotated[int, Help("number of clusters", minimum=1)] = 5,
     spread: Annotated[float, Help("standard deviation of a cluster", minimum=0)] = 1.0,
-    separation: Annotated[float, Help("standard deviation of the centers", minimum=0)] = 4.0,
 ) -> Dataset:
     """Gaussian clusters around random centers; row i belongs to cluster ``i % clusters``."""
     layout = Layout(comm, rows, dimension)
     centers = np.random.default_rng((seed, 1)).standard_normal((clusters, dimension))
     numbers = np.arange(layout.start, layout.stop)
-    values = separation * centers[numbers % clusters] + layout.random_normal(seed, spread)
+    values = 4.0 * centers[numbers % clusters] + layout.random_normal(seed, spread)
     return Dataset(values, layout, numbers % clusters, "blobs")
 
 

@@ -79,13 +79,15 @@ def draw_embedding(
     if label_names is not None:
         short = (name if len(name) <= 24 else name[:22] + "..." for name in label_names[:count])
         names = [plain(name) for name in short]
-    height = 6.4 if dimensions > 1 else 1.3 + 0.32 * min(max(len(names), 1), _MAX_NAMED)
+    if dimensions == 1:  # scattered about a line for each class
+        beside = np.random.default_rng(0).uniform(-0.32, 0.32, len(points))
+        beside -= 0 if labels is None else np.asarray(labels)
+        width = points.max(initial=0.0) - points.min(initial=0.0)
+        points = np.column_stack([points, 0.5 * width / max(len(names), 1) * beside])
     with style():
-        figure = new_figure(7.2, height)
+        figure = new_figure(7.2, 6.4)
         axes: Any = figure.add_subplot(projection="3d" if dimensions == 3 else None)
-        if dimensions == 1:
-            _draw_line(axes, points[:, 0], labels, names)
-        elif dimensions == 3:
+        if dimensions == 3:
             sizes = {"s": point_size(len(points)), "linewidths": 0, "rasterized": True}
             axes.scatter(*points.T, c=point_colors(labels), **sizes)
             axes.set_box_aspect(np.maximum(np.ptp(points, axis=0), 1e-12), zoom=1.05)
@@ -94,12 +96,10 @@ def draw_embedding(
                 axis.set_pane_color((0.985, 0.985, 0.985, 1.0))
         else:
             _draw_map(axes, points, labels, caption)
-        if dimensions > 3:
-            axes.set(xlabel="first principal axis", ylabel="second principal axis")
         axes.set_title(plain(title), loc="left")
-        if dimensions not in (1, 3) and 1 < len(names) <= _MAX_ON_MAP:
+        if dimensions != 3 and 1 < len(names) <= _MAX_ON_MAP:
             _name_classes(axes, points, np.asarray(labels), names)
-        elif dimensions > 1 and (1 if label_names else 2) <= len(names) <= _MAX_NAMED:
+        elif (1 if label_names else 2) <= len(names) <= _MAX_NAMED:
             _add_legend(figure, names)
         if path is not None:
             save_figure(figure, path)
@@ -186,25 +186,6 @@ def _name_classes(axes: Any, points: np.ndarray, labels: np.ndarray, names: Sequ
             fontweight="bold", color=tuple(0.6 * color),
             path_effects=[withStroke(linewidth=3, foreground="white")],
         )  # fmt: skip
-
-
-def _draw_line(
-    axes: Any, values: np.ndarray, labels: np.ndarray | None, names: Sequence[str]
-) -> None:
-    rows = np.zeros(len(values), dtype=np.int64) if labels is None else labels
-    scattered = np.random.default_rng(0).uniform(-0.32, 0.32, len(values))
-    axes.scatter(
-        values, rows + scattered, c=point_colors(labels), linewidths=0, alpha=0.7, rasterized=True,
-        s=min(point_size(len(values)), 12.0),
-    )  # fmt: skip
-    axes.set_ylim(max(len(names), 1) - 0.4, -0.6)
-    if labels is None:
-        axes.set_yticks([])
-    elif len(names) <= _MAX_NAMED:
-        axes.set_yticks(range(len(names)), names)
-    axes.grid(axis="y", visible=False)
-    axes.spines["left"].set_visible(False)
-    axes.tick_params(axis="y", length=0)
 
 
 def _add_legend(figure: Any, names: Sequence[str]) -> None:

@@ -155,9 +155,7 @@ def _layer(name: str, values: np.ndarray) -> dict[str, Any]:
     low, high = np.quantile(finite, [0.01, 0.99]).tolist() if finite.size else (0.0, 1.0)
     if finite.size and finite.min() >= 0.0 and finite.max() <= 1.0:  # a share
         low, high = 0.0, 1.0
-    return {
-        "name": printable(name), "low": low, "high": high, "values": _encoded(values, "<f4")
-    }  # fmt: skip
+    return {"name": printable(name), "low": low, "high": high, "values": _encoded(values, "<f4")}
 
 
 def _encoded(array: np.ndarray, dtype: str) -> str:

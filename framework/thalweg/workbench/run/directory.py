@@ -26,7 +26,7 @@ from thalweg.workbench.strict_json import as_json
 MARKS = (
     "config.toml", "result.json", "comparison.json", "checkpoint", "solution.npy", "trace.csv",
     "comparison.md", "convergence.png", "embedding.png", "embedding.html",
-    "animation.gif", "measures.csv", "stages",
+    "animation.gif", "measures.csv", "stages", "views",
 )  # fmt: skip
 
 #: What a run writes once it has begun.

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from thalweg.workbench.report import (
 )
 from thalweg.workbench.report.figures import ORIGIN
 from thalweg.workbench.run.directory import RunDirectory
-from thalweg.workbench.run.stages import stage_maps
+from thalweg.workbench.run.stages import saved_maps
 
 
 def own_picture(path: Path, mark: str = ORIGIN) -> Path:
@@ -61,13 +62,18 @@ def draw_run(
     title = method if dataset is None else f"{dataset.name}: {method}"
     draw_convergence(files[0], {configuration.method: trace}, title=title)
     path = folder / "solution.npy"
-    points = np.array(map_npy(path)) if dataset is not None and path.exists() else np.empty(0)
+    solution = np.array(map_npy(path)) if dataset is not None and path.exists() else np.empty(0)
+    named, points, colors = _stated(folder, "views"), solution, labels
+    views = saved_maps(folder, named, len(solution)) if solution.ndim == 2 else {}
+    if views:  # the first, colored by what it shows
+        points, colors = next(iter(views.values())), solution[:, 0]
     is_map = points.ndim == 2 and 1 <= points.shape[1] <= 3 and points.dtype.kind == "f"
     if dataset is None or not (is_map and len(points) == dataset.layout.rows):
         if page:
             raise InputError(f"the run in '{folder}' has no map of its rows to show on a page")
         return files
-    about = (labels, dataset.label_names, title, _caption(folder, configuration, len(points)))
+    given, caption = dataset.label_names, _caption(folder, configuration, len(points))
+    about = (colors, None if views else given, title, caption)
     if np.isfinite(points).all():
         files.append(own_picture(folder / "embedding.png"))
         draw_embedding(files[-1], points, *about)
@@ -81,9 +87,16 @@ def draw_run(
             files.append(own_picture(folder / "measures.csv", header))
             with atomic_write(files[-1]) as file:
                 np.savetxt(file, rows, "%.6g", ",", header=header, comments="")
-        stops = stage_maps(folder, _stated(folder, "stages"), points)
         files.append(own_picture(folder / "embedding.html"))
-        write_map_page(files[-1], points, *about, thumbnails, measures, stops=stops)
+        stops = saved_maps(folder, _stated(folder, "stages"), len(points))
+        labelings: dict[str, tuple[np.ndarray, Sequence[str] | None]] = {}
+        if views:
+            stops = {f"view by {name}": places for name, places in views.items()}
+            labelings = {} if labels is None else {"given": (labels, given)}
+            found = zip(named.values(), solution.T, strict=False)
+            labelings |= {name: (column, None) for name, column in found}
+            about = (None, None, title, caption)
+        write_map_page(files[-1], points, *about, thumbnails, measures, labelings, stops)
     return files
 
 

@@ -31,7 +31,7 @@ from thalweg.workbench.readers.array_files import map_npy
 from thalweg.workbench.run.directory import RunDirectory
 from thalweg.workbench.run.pictures import Frames, draw_run
 from thalweg.workbench.run.profile import profile
-from thalweg.workbench.run.stages import StageResults
+from thalweg.workbench.run.stages import StageResults, save_views
 from thalweg.workbench.strict_json import as_json
 
 
@@ -94,6 +94,8 @@ def run(
             if job.kept is not None:
                 facts["stages"] = job.kept.names
             try:
+                if result.status is not Status.INTERRUPTED:
+                    facts["views"] = save_views(objective, result.x, directory.path)
                 directory.write_result(comm, result, facts)
             except StorageError as error:
                 if not result.saved:
