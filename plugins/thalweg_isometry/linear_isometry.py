@@ -128,7 +128,7 @@ class LinearIsometry(  # type: ignore[misc]
         InputError
             Data or parameters that cannot be used; it is a ``ValueError``.
         """
-        self._seen: tuple[Any, np.ndarray | None, np.ndarray | None] | None = None
+        self._seen: tuple[Any, np.ndarray | None, np.ndarray | None, str] | None = None
         comm = comm_of(X)
         with raise_on_all_ranks(comm), job_threads(self.n_jobs):
             parameters = self._checked_parameters()
@@ -144,7 +144,8 @@ class LinearIsometry(  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Go on with further points: a map for these and those of earlier calls.
 
-        The search begins with the present map and with the secants that mattered for it.
+        The search begins with the present map and, where all pairs count or those within classes,
+        with the secants that mattered for it.
         ``delta_`` holds over all pairs of the points of all calls, which are kept for that;
         points given to ``fit``, which forgets them, are not among them.
 
@@ -172,7 +173,9 @@ class LinearIsometry(  # type: ignore[misc]
         y = np.array(y) if self.secants == "within-class" else None
         cuts = None
         if seen is not None:
-            points, classes, cuts = seen
+            points, classes, cuts, secants = seen
+            if self.secants != secants or secants in ("neighbors", "sums"):
+                cuts = None  # they may be no secants now
             if y is not None and classes is None:
                 raise InputError(
                     "the points of earlier calls were given without classes; begin anew with fit"
@@ -184,7 +187,7 @@ class LinearIsometry(  # type: ignore[misc]
             y = None if y is None else np.concatenate([classes, y])
         self._solve(X, y, start=self.components_ if known else None, cuts=cuts)
         # Callers read the next points into the same buffer.
-        self._seen = (X.copy() if seen is None else X, y, self._cuts)
+        self._seen = (X.copy() if seen is None else X, y, self._cuts, self.secants)
         return self
 
     def _secant_set(

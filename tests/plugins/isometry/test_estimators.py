@@ -168,6 +168,15 @@ def test_partial_fit_keeps_the_points_of_a_buffer_that_is_used_again(digits, kin
     assert model.n_secants_ == 80 * 79 // 2
 
 
+@pytest.mark.parametrize("other", ["all", "neighbors"])
+def test_partial_fit_holds_no_pairs_that_are_no_secants_now(digits, other):
+    options = {"n_components": 3, "n_neighbors": 3}
+    model = NearIsometricEmbedding(secants="sums", **options).partial_fit(digits[:20])
+    model.set_params(secants=other).partial_fit(digits[20:24])
+    alone = NearIsometricEmbedding(secants=other, **options).fit(digits[:24])
+    assert model.delta_ < 1.1 * alone.delta_
+
+
 def test_partial_fit_refuses_data_sets_and_classes_that_come_late(digits):
     fitted = NearIsometricEmbedding(delta=0.9).partial_fit(digits[:8])
     with pytest.raises(InputError, match="takes arrays"):
