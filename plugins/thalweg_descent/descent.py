@@ -125,8 +125,7 @@ class Descent(Solver[DescentState]):
 
     preconditioner: Preconditioner | None = None
     line_search: Annotated[
-        str,
-        Help("how the step along a direction is chosen", choices=("backtracking", "strong-wolfe")),
+        str, Help("how the step is chosen", choices=("backtracking", "strong-wolfe"))
     ] = "backtracking"
     armijo: Annotated[
         float, Help("constant c1 of the sufficient decrease (Armijo) condition", above=0, below=0.5)
@@ -139,8 +138,7 @@ class Descent(Solver[DescentState]):
     ] = 0.8
     trials: Annotated[int, Help("maximum number of evaluations of a line search", minimum=1)] = 40
     step_cap: Annotated[
-        float | None,
-        Help("largest distance that a row may move in one step, in length scales", above=0),
+        float | None, Help("largest move of a row in one step, in length scales", above=0)
     ] = None
 
     def __post_init__(self) -> None:
@@ -189,15 +187,9 @@ class Descent(Solver[DescentState]):
         memory, trial = direction.update(memory, metric, move), move.end
         flat_steps = 0 if trial.value < state.lowest else state.flat_steps + 1
         moved = state.at(
-            trial.x,
-            trial.value,
-            trial.gradient,
-            evaluations=evaluations,
-            step_length=trial.step,
-            memory=memory,
-            lowest=min(state.lowest, trial.value),
-            flat_steps=flat_steps,
-        )
+            trial.x, trial.value, trial.gradient, evaluations=evaluations, memory=memory,
+            step_length=trial.step, lowest=min(state.lowest, trial.value), flat_steps=flat_steps,
+        )  # fmt: skip
         return replace(moved, outcome=_outcome(moved))
 
     def _search(

@@ -144,12 +144,7 @@ class ExternalSolver(Solver[ExternalState]):
     """An adapter; subclasses start the external solver."""
 
     restart: Annotated[
-        int,
-        Help(
-            "iterations after which the solver is restarted from its iterate; a resumed run "
-            "repeats up to as many",
-            minimum=1,
-        ),
+        int, Help("iterations between restarts; a resumed run repeats up to as many", minimum=1)
     ] = 200
 
     trace_columns = ("hessian_products",)
@@ -218,11 +213,9 @@ class ExternalSolver(Solver[ExternalState]):
         except BaseException:
             running.close()
             raise
-        state = replace(
-            state,
-            evaluations=state.evaluations + evaluator.evaluations - counts[0],
-            hessian_products=state.hessian_products + evaluator.products - counts[1],
-        )
+        evaluations = state.evaluations + evaluator.evaluations - counts[0]
+        products = state.hessian_products + evaluator.products - counts[1]
+        state = replace(state, evaluations=evaluations, hessian_products=products)
         if evaluation is None:
             return False, state
         running.iterates += 1
@@ -242,13 +235,8 @@ class ExternalSolver(Solver[ExternalState]):
 
     def _renewed(self, state: ExternalState) -> ExternalState:
         """The state with the present iterate as origin of a new external solver."""
-        return replace(
-            self._stopped(state),
-            origin=state.x,
-            origin_value=state.value,
-            since=0,
-            memory=self._preconditioner_state(),
-        )
+        memory, state = self._preconditioner_state(), self._stopped(state)
+        return replace(state, origin=state.x, origin_value=state.value, since=0, memory=memory)
 
     def _preconditioner_state(self) -> Any:
         return {} if self.preconditioner is None else copy.deepcopy(self.preconditioner.state())

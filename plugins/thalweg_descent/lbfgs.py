@@ -128,13 +128,9 @@ class LimitedMemory(Direction[Pairs]):
         solved = memory.solved_changes
         if solved_y is not None:
             solved = (*solved, solved_y)[-self.memory :]
-        return replace(
-            memory,
-            steps=steps,
-            changes=(*memory.changes, y)[-self.memory :],
-            products=products,
-            solved_changes=solved,
-        )
+        changes = (*memory.changes, y)[-self.memory :]
+        memory = replace(memory, steps=steps, changes=changes, products=products)
+        return replace(memory, solved_changes=solved)
 
 
 @dataclass(frozen=True, kw_only=True)

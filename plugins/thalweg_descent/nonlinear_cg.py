@@ -109,14 +109,9 @@ class Conjugate(Direction[LastDirection]):
         start, end = move.start, move.end
         fall = start.slope - end.slope
         longer = start.slope / fall if fall < 0 else 4.0
-        return replace(
-            memory,
-            since=memory.since + 1,
-            change=end.gradient - start.gradient,
-            old_zg=memory.zg,
-            step=end.step * max(0.25, min(4.0, longer)),
-            slope=start.slope,
-        )
+        step, change = end.step * max(0.25, min(4.0, longer)), end.gradient - start.gradient
+        memory = replace(memory, since=memory.since + 1, old_zg=memory.zg, change=change)
+        return replace(memory, step=step, slope=start.slope)
 
 
 def _ratio(numerator: float, denominator: float) -> float:
@@ -135,8 +130,7 @@ class NonlinearCG(Descent):
         "polak-ribiere+"
     )
     restart: Annotated[
-        int | None,
-        Help("steps between restarts along -B^-1 g; the number of unknowns by default", minimum=1),
+        int | None, Help("steps between restarts along -B^-1 g; as many as unknowns", minimum=1)
     ] = None
 
     def direction(self) -> Conjugate:

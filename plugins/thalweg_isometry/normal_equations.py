@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from thalweg_isometry.search_state import SearchState
 
 InnerSolver = Annotated[
-    Literal["auto", "cholesky", "woodbury", "cg"],
-    Help("how the linear equations of a step are solved"),
+    Literal["auto", "cholesky", "woodbury", "cg"], Help("how the equations of a step are solved")
 ]
 
 Steps = Annotated[

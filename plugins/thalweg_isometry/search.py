@@ -80,11 +80,7 @@ class SecantSearch(SeparationRounds[S]):
     ] = 0
     effort: Annotated[
         float | None,
-        Help(
-            "ends the search for a lower rank where this takes so many times the work of all "
-            "before; none: it goes on until a rank fails",
-            above=0,
-        ),
+        Help("ends the search where a lower rank takes so many times all work before", above=0),
     ] = None
     start_rank: Annotated[
         int | None, Help("rank of the first attempt; guessed from the data", minimum=1)

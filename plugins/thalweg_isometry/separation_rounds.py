@@ -23,11 +23,7 @@ class SeparationRounds(Solver[S], Generic[S]):
 
     cuts_per_round: Annotated[
         int | None,
-        Help(
-            "largest number of secants that a separation round adds; 4 per point, but at least "
-            "30,000 and at most 500,000",
-            minimum=1,
-        ),
+        Help("most secants that a round adds; 4 per point, from 30,000 to 500,000", minimum=1),
     ] = None
     seed: Annotated[int, Help("seed of the choice of tiles in sampled scans", minimum=0)] = 0
 

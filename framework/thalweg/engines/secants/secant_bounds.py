@@ -124,12 +124,9 @@ def split_points(
                 rows, coordinates[:, :p], None if whole else directions[:p], single[block, :p],
                 frame.centered_sizes[block],
             )  # fmt: skip
-    return SplitPoints(
-        np.ascontiguousarray(single[:, :n_leading]),
-        bounds[0],
-        np.ascontiguousarray(single[:, n_leading:]),
-        bounds[1] if n_further else bounds[0],
-    )
+    parts = single[:, :n_leading], single[:, n_leading:]
+    leading, further = (np.ascontiguousarray(part) for part in parts)
+    return SplitPoints(leading, bounds[0], further, bounds[1] if n_further else bounds[0])
 
 
 def _bounds(
