@@ -219,9 +219,11 @@ class LinearIsometry(  # type: ignore[misc]
         if self.secants == "neighbors" and pairs is None:
             search = NearestNeighbors(n_neighbors=self.n_neighbors, algorithm="brute").fit(X)
             neighbors = search.kneighbors(return_distance=False)
-        return SecantSet(
-            X, layout, labels=classes, neighbors=neighbors, pairs=pairs, weights=weights
-        )
+        options = {"labels": classes, "neighbors": neighbors, "pairs": pairs, "weights": weights}
+        secants = SecantSet(X, layout, **options)
+        if self.secants == "sums" and pairs is None:
+            secants.kind = "sums"
+        return secants
 
     def _solve(
         self, X: Any, *given: Any, start: np.ndarray | None = None, cuts: np.ndarray | None = None
