@@ -44,6 +44,7 @@ def test_a_run_without_matplotlib_tqdm_and_pillow_ends_with_a_note(command, tmp_
         ("a.h5", "h5py", "formats"),
         ("a.parquet", "pyarrow", "formats"),
         ("a.png", "PIL", "pictures"),
+        ("a.zarr", "zarr", "zarr"),
     ],
 )
 def test_files_that_need_an_extra_name_it(

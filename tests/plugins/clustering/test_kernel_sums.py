@@ -7,7 +7,7 @@ from thalweg.parallel import MPI, Layout
 from thalweg_clustering import kernel_sums
 from thalweg_clustering.kernel_sums import MAX_COMPILED_COLUMNS, KernelSums
 
-ROWS = 301
+ROWS, WEIGHTS = 301, ("factor", "signs")
 
 
 def _gaussian(beta):
@@ -62,9 +62,7 @@ def _local_rows(comm):
 
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("columns", [0, 2, MAX_COMPILED_COLUMNS + 3])
-@pytest.mark.parametrize(
-    "given", [(), ("factor", "signs"), ("factor", "signs", "tangent"), ("tangent",)]
-)
+@pytest.mark.parametrize("given", [(), WEIGHTS, (*WEIGHTS, "tangent"), ("tangent",)])
 def test_sums_equal_the_sums_written_out(comm, columns, given, monkeypatch):
     monkeypatch.setattr(kernel_sums, "TILE_ROWS", 64)  # tiles for several threads
     problem = _problem(columns)
@@ -84,7 +82,7 @@ def test_sums_equal_the_sums_written_out(comm, columns, given, monkeypatch):
 def test_any_function_of_the_distance_or_the_product(comm, function, of):
     problem = _problem(2)
     layout = Layout(comm, ROWS)
-    for names in (("factor", "signs"), ("factor", "signs", "tangent")):
+    for names in (WEIGHTS, (*WEIGHTS, "tangent")):
         chosen = {name: problem[name] for name in names}
         expected = _written_out(problem["z"], problem["values"], **chosen, function=function, of=of)
         local = {k: v if k == "signs" else layout.local(v) for k, v in chosen.items()}

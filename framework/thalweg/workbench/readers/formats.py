@@ -39,6 +39,8 @@ FOLDER, *_FILES = (
         ("npz", "NumPy arrays under keys", "array_files:read_npz", r"\.npz", (KEY,)),
         ("hdf5", "HDF5 arrays, of which each rank reads its own rows (with h5py)",
          "hdf5:read_hdf5", r"\.(h5|hdf5|hdf|h5ad)", (KEY,)),
+        ("zarr", "Zarr arrays, of which each rank reads its own rows (with zarr)",
+         "hdf5:read_zarr", r"\.zarr", (KEY,)),
         ("parquet", "Parquet table, of which each rank reads its own groups of rows (with pyarrow)",
          "parquet:read_parquet", r"\.(parquet|pq)", ()),
         ("mat", "MATLAB variables", "matlab:read_mat", r"\.mat", (KEY,)),
@@ -79,7 +81,7 @@ def format_of(path: Path) -> FormatSpec:
         near = difflib.get_close_matches(path.name, names, n=3, cutoff=0.6)
         hint = "; did you mean " + " or ".join(map(repr, near)) + "?" if near else ""
         raise InputError(f"there is no file '{path}'{hint}")
-    if path.is_dir():
+    if path.is_dir() and path.suffix.lower() != ".zarr":
         return FOLDER
     for spec in formats():
         if spec.pattern and re.search(f"({spec.pattern})$", path.name.lower()):

@@ -1,7 +1,8 @@
-"""HDF5 (``.h5``, ``.hdf5``, ``.h5ad``) through h5py; each rank reads its own rows."""
+"""HDF5 (``.h5``, ``.hdf5``, ``.h5ad``) by h5py, and ``.zarr`` by zarr; each rank reads its rows."""
 
 import math
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,24 +18,29 @@ from thalweg.workbench.readers.source import Rows, Source, check_array, refused
 
 
 @dataclass(frozen=True)
-class HDF5Rows:
-    """Rows of an array in a file; with ``columns_first`` its axes are in reverse there."""
+class StoredRows:
+    """Rows of a stored array; with ``columns_first`` its axes are in reverse there."""
 
     path: Path
     name: str
-    columns_first: bool
+    columns_first: bool = False
 
     def __call__(self, rows: Rows) -> np.ndarray:
         """Read those rows, and nothing else but the rest of their chunks."""
-        import h5py
-
-        with h5py.File(self.path, "r") as file:
-            array = file[self.name]
+        with refused(RuntimeError, f"'{self.path}' is damaged"), _opened(self.path) as file:
+            array = file[self.name] if self.name else file
             shape = array.shape[::-1] if self.columns_first else array.shape
             count = len(range(*rows.indices(shape[0]))) if isinstance(rows, slice) else len(rows)
             size = float(count) * math.prod(shape[1:]) * array.dtype.itemsize
             require_memory(size, f"this rank's rows of '{self.path}'", "use more ranks")
-            return np.asarray(array[..., rows].T if self.columns_first else array[rows])
+            read = np.asarray(array[..., rows].T if self.columns_first else array[rows])
+            return read.astype(str) if read.dtype.kind == "T" else read  # zarr's strings
+
+
+def _opened(path: Path) -> AbstractContextManager[Any]:
+    if path.suffix.lower() == ".zarr":
+        return nullcontext(extra("zarr", "zarr", f"the Zarr array '{path}'").open(path, mode="r"))
+    return extra("h5py", "formats", f"the HDF5 file '{path}'").File(path, "r")  # type: ignore[no-any-return]
 
 
 def read_hdf5(path: Path, options: Mapping[str, Any], *, columns_first: bool = False) -> Source:
@@ -90,8 +96,30 @@ def read_hdf5(path: Path, options: Mapping[str, Any], *, columns_first: bool = F
         _refuse_elsewhere(array, path)
         dtype, shape = array.dtype, array.shape[::-1] if columns_first else array.shape
     check_array(dtype, shape, what)
-    reader = HDF5Rows(path, key, columns_first)
+    reader = StoredRows(path, key, columns_first)
     return Source(shape[0], shape[1:] or (1,), dtype, reader, labels=labels)
+
+
+def read_zarr(path: Path, options: Mapping[str, Any]) -> Source:
+    """Source of an array of version 2 or 3, or of one of a group, that ``key`` names as in HDF5.
+
+    Labels are taken from the same group if ``labels`` is one of its arrays.  Python objects are
+    refused, and so is what would be unpickled.
+    """
+    # Codecs of any library raise nearly anything.
+    with refused(Exception, f"'{path}' is damaged, or no Zarr array"), _opened(path) as root:
+        members = {"": root} if hasattr(root, "shape") else dict(root.members(max_depth=None))
+        arrays = {name: one for name, one in members.items() if hasattr(one, "shape")}
+        key, labels_key = choose_keys([*arrays], options, path)
+        what = f"array '{key}' of '{path}'"
+        for name in {key, labels_key or key}:
+            # The codec that calls pickle may be named of numbers, too.
+            if "pickle" in str({**arrays[name].metadata.to_dict(), "attributes": None}):
+                raise InputError(f"array '{name}' of '{path}' would be unpickled; save numbers")
+        labels = None if labels_key is None else StoredRows(path, labels_key)(slice(None))
+        dtype, shape = np.dtype(arrays[key].dtype), arrays[key].shape
+    check_array(dtype, shape, what)
+    return Source(shape[0], shape[1:] or (1,), dtype, StoredRows(path, key), labels=labels)
 
 
 def _column(codes: Any, categories: Any, path: Path) -> np.ndarray | None:

@@ -82,8 +82,8 @@ def load_data(
 ) -> Dataset:
     """Read, select, scale and distribute a data set.  Collective.
 
-    Every rank ends with its rows alone; ``.npy``, uncompressed IDX, vectors, HDF5 and Parquet and
-    folders of pictures are read by each rank for itself, other formats on rank 0.
+    Every rank ends with its rows alone; ``.npy``, uncompressed IDX, vectors, HDF5, Zarr, Parquet
+    and folders of pictures are read by each rank for itself, other formats on rank 0.
     More ranks than rows leave some ranks without any.
 
     Parameters

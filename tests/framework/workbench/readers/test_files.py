@@ -228,6 +228,25 @@ def test_each_rank_reads_its_rows_of_an_hdf5_file(comm, folder, options):
     assert np.array_equal(named.gather_labels(), np.unique(NAMES, return_inverse=True)[1])
 
 
+@pytest.mark.ranks(1, 3)
+@pytest.mark.parametrize("version", [2, 3])
+def test_each_rank_reads_its_rows_of_zarr_and_unpickles_nothing(comm, folder, version):
+    zarr, data = pytest.importorskip("zarr"), {"path": "x.zarr", "labels": "y", "rows": 4}
+
+    def make():
+        group = zarr.open_group(folder / "x.zarr", mode="w", zarr_format=version)
+        group.create_array("points/x", data=TABLE, chunks=(2, 3)).attrs["kept"] = "not as pickle"
+        group.create_array("y", data=np.arange(7))
+        codec = [pytest.importorskip("numcodecs").Pickle()]
+        zarr.create_array(folder / "o.zarr", data=CODES, zarr_format=2, filters=codec)
+
+    write(comm, make)
+    dataset = load_data({**data, "sample": True}, comm, folder)
+    assert np.array_equal(whole(dataset), TABLE[[*map(int, dataset.label_names)]])
+    with pytest.raises(InputError, match=r"unpickled|no Zarr"):
+        load_data({"path": "o.zarr"}, comm, folder)
+
+
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize(
     ("key", "form", "column"),
