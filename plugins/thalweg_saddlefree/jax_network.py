@@ -107,11 +107,16 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, CurvatureForms, LayeredCurvat
             raise InputError(f"loss must be one of {', '.join(LOSSES)}, not {loss!r}")
         self._model, self._loss, self.l2 = model, loss, float(l2)
 
+        def mean_loss(tree: Any, data: tuple[Any, Any]) -> Any:
+            return self._losses(self._outputs(tree, data[0]), data[1]).mean()
+
         def function(tree: Any, data: tuple[Any, Any]) -> Any:
-            return self._losses(self._outputs(tree, data[0]), data[1]).mean() + self.decay(tree)
+            return mean_loss(tree, data) + self.decay(tree)
 
         super().__init__(comm, function, parameters, rows, precision=precision, held_out=held_out)
         self._find_layers(parameters)
+        # Decay is no part of it: in single precision a large one would hide the loss.
+        self._held_out_mean = self._jax.jit(lambda x, rows: mean_loss(self.unravel(x), rows))
         self.batched["gauss-newton"] = self._jax.jit(self._gauss_newton)
         self.batched["gauss-newton forms"] = self._jax.jit(self._gauss_newton_forms)
         self.batched["hessian forms"] = self._jax.jit(self._hessian_forms)
@@ -177,10 +182,6 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, CurvatureForms, LayeredCurvat
     def decay(self, tree: Any) -> Any:
         """``l2 / 2`` times the squared kernels of a tree of parameters."""
         return 0.5 * self.l2 * sum((layer["kernel"] ** 2).sum() for layer in tree.values())
-
-    def held_out_value(self, x: Array) -> float:
-        """Mean loss over the rows held out, without weight decay; NaN if there are none."""
-        return super().held_out_value(x) - float(self.decay(self.parameters(x)))
 
     # -- losses, row by row ----------------------------------------------------------------
 

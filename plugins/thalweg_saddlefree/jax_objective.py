@@ -173,6 +173,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
             }
 
         self._plain, self.batched = compiled(self._scalar), compiled(self._weighted)
+        self._held_out_mean = self._plain["value"]
 
     # -- rows in use -----------------------------------------------------------------------
 
@@ -239,7 +240,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         local = 0.0
         if count:
             with self.precisely():
-                local = count * float(self._plain["value"](self._point(x), self._held_out))
+                local = count * float(self._held_out_mean(self._point(x), self._held_out))
         total = float(sum_over_ranks(self.comm, float(count)))
         return float(sum_over_ranks(self.comm, local)) / total if total else float("nan")
 

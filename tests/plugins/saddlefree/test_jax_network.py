@@ -52,13 +52,13 @@ def entropy(parameters, inputs, targets):
     return optax.softmax_cross_entropy(outputs, targets).mean()
 
 
-def pair(comm, loss="softmax", rows=11, precision="double"):
+def pair(comm, loss="softmax", rows=11, precision="double", l2=0.03):
     """One network, by JAX and by this project."""
     inputs, targets = data(rows)
     layout = Layout(comm, rows)
     network = Network([4, 5, 3], [ACTIVATIONS["tanh"]], OURS[loss])
     local = (layout.local(inputs), layout.local(targets))
-    options = {"l2": 0.03, "precision": precision, "held_out": local}
+    options = {"l2": l2, "precision": precision, "held_out": local}
     ours = NetworkObjective(comm, layout, network, *local, **options)
     x = ours.initial_point(3)
     tree = {
@@ -84,8 +84,9 @@ def compare(comm, loss):
     ours, theirs, x = pair(comm, loss)
     np.testing.assert_allclose(theirs.initial_point(0), x)
     assert theirs.held_out_value(x) == pytest.approx(ours.held_out_value(x), rel=1e-12)
-    along = ours.layout.random_normal(1)
-    layout = ours.data_layout
+    decayed = pair(comm, loss, precision="single", l2=1e6)[1].held_out_value(x)
+    assert decayed == pytest.approx(ours.held_out_value(x), rel=1e-5)
+    along, layout = ours.layout.random_normal(1), ours.data_layout
     batch = np.array([0, 2, 3, 7, 9, 10])
     mine = batch[(batch >= layout.start) & (batch < layout.stop)] - layout.start
     for rows in (None, RowSet(mine, len(batch))):
