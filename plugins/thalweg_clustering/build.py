@@ -118,9 +118,10 @@ def build_kdac(
         chosen, start = view
         settings, preparation = _settings(dataset, chosen, labelings, pairs, function)
     if chosen.truth is not None:
-        true_labels = _read_labels(dataset, chosen.truth)
+        true_labels = _read_labels(dataset, chosen.truth, unknown=True)
     if true_labels is not None:
-        true_labels = given_labels(layout, true_labels, "the true clustering (option 'truth')")
+        what = "the true clustering (option 'truth')"
+        true_labels = given_labels(layout, true_labels, what, unknown=True)
     sigma, q = _width_and_dimension(settings, chosen)
     kernel, single, notes = _kernel(settings, chosen, sigma, q, options.get("sigma") is not None)
     first: str | np.ndarray = chosen.init

@@ -315,7 +315,9 @@ class KDACObjective(KernelPairSum, Alternation):
         if len(overlaps) > 1:
             measures["novelty_by_labeling"] = overlaps
         if self.truth is not None:
-            measures["nmi"] = normalized_mutual_information(clusters.labels, self.truth, self.comm)
+            known = self.truth >= 0
+            both = clusters.labels[known], self.truth[known]
+            measures["nmi"] = normalized_mutual_information(*both, self.comm)
         if isinstance(self.kernel, NystromKernel):
             measures["approximation"] = self._approximation(self.kernel, w)
         self.weights = weights

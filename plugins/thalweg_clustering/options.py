@@ -103,7 +103,7 @@ class KDACOptions:
         ),
     ] = None
     truth: Annotated[
-        str | None, Help("file of labels to compare the result with", is_file=True)
+        str | None, Help("file of labels to compare with, -1 if unknown", is_file=True)
     ] = None
     condition: Annotated[
         bool, Help("evaluate the sufficient condition for a local minimum, eq. 10 of Wu et al.")

@@ -320,7 +320,7 @@ class MapEstimator(MapTransformer):
                 # Strings of a data frame are objects.
                 labels = Dataset.from_array(
                     np.zeros((dataset.layout.rows, 1)),
-                    ["" if is_missing(label) else label for label in np.asarray(y).tolist()],
+                    ["" if is_missing(label) else label for label in np.ravel(y).tolist()],
                 )
                 names = labels.label_names
                 dataset = replace(dataset, labels=labels.labels, label_names=names)
