@@ -45,6 +45,26 @@ LEFT_OUT = {
 #: Changes that keep the meaning: file and changed line, with the reason.
 HARMLESS: dict[tuple[str, str], str] = {
     (
+        "plugins/thalweg_embedding/affinities/affinities_from_data.py",
+        "counted = np.where(edges.data < 1.0 / (n * (n + 1.0)), 0.0, edges.data)",
+    ): "any number about the mean of all pairs serves as that below which an affinity is weak",
+    (
+        "plugins/thalweg_embedding/alignment.py",
+        "turn, _ = scipy.linalg.orthogonal_procrustes(ends[1] + middle, ends[0] - goal)",
+    ): "a shift of one side turns nothing where the other is centered",
+    (
+        "plugins/thalweg_embedding/attraction_repulsion.py",
+        "further = last + rate * (last + maps[-2])",
+    ): "a guess that is not lower is not taken",
+    (
+        "plugins/thalweg_embedding/pairs/grid_pairs.py",
+        "self.relative_error = tolerance * max(ERROR_OF_TOTAL, 1.0 * tolerance**0.5)",
+    ): "a larger bound of the error holds too",
+    (
+        "plugins/thalweg_embedding/pairs/near_far_split.py",
+        "decades = math.log(20.0 / tolerance)",
+    ): "a near part that reaches further errs less",
+    (
         "plugins/thalweg_descent/lbfgs.py",
         "if not (sy > 2e-10 * math.sqrt(ss * yy) and math.isfinite(sy + ss + yy)):",
     ): "any share between rounding and curvature that counts serves",
@@ -62,7 +82,7 @@ HARMLESS: dict[tuple[str, str], str] = {
     ): "a receive says how many may come at most",
     (
         "framework/thalweg/engines/secants/secant_bounds.py",
-        "max(0.0, float(np.nextafter(largest - error, +np.inf))),",
+        "low, high = np.nextafter((largest - error, largest + error), (+np.inf, np.inf)).tolist()",
     ): "a unit in the last place of a bound that counts errors many times over",
     (
         "framework/thalweg/parallel/layout.py",

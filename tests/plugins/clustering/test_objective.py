@@ -141,8 +141,7 @@ def test_features_approach_the_exact_kernel(approximation, views, make):
     exact = make(MPI.COMM_SELF, points, given, 2, 1.0, 0.5)
     options = {"approximation": approximation, "features": 60}
     many = make(MPI.COMM_SELF, points, given, 2, 1.0, 0.5, **options)
-    w = exact.initial_point(0)
-    weights = exact.weights
+    w, weights = exact.initial_point(0), exact.weights
     assert many.kernel.value(w, weights) == pytest.approx(exact.value(w), rel=1e-2)
     np.testing.assert_allclose(many.kernel.row_sums(w), exact.kernel.row_sums(w), rtol=1e-2)
     phi = exact.fixed_point_matrix(w)

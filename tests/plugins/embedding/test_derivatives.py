@@ -73,8 +73,7 @@ def test_gradient_and_capabilities_are_what_they_say(comm, name, graph, dimensio
 @every_objective
 def test_convex_blocks_are_laplacians_and_have_the_diagonal_they_say(comm, name):
     objective = build(name, comm)
-    layout = objective.layout
-    x = objective.initial_point(0)
+    layout, x = objective.layout, objective.initial_point(0)
     constant, other = np.ones(layout.shape), layout.random_normal(2)
     images = [objective.repulsive_product(x, moves) for moves in (constant, other)]
     assert layout.norm(images[0]) <= 1e-12 * layout.norm(images[1])

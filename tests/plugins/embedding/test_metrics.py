@@ -135,6 +135,8 @@ def test_our_search_is_a_transformer_of_scikit_learn(form, mode):
     for wrong in ({"neighbor_search": "approx"}, {"neighbor_search": "exact", "n_neighbors": 91}):
         with pytest.raises(InputError, match="and n_neighbors less than the 90 fitted rows"):
             ours.set_params(**wrong).fit_transform(rows)
+    with pytest.raises(InputError, match="less than the 90 fitted rows, not 'exact' and 90"):
+        ours.kneighbors(None, 90)
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.float16])

@@ -240,8 +240,9 @@ def test_the_error_of_a_value_covers_that_of_the_repulsion(comm):
     x = thalweg.minimize(umap, iterations=30).x
     correlation = umap.metrics(x)["density_correlation"]
     assert correlation > 0.5
-    share = umap.repulsion.relative_error
-    weight = umap.homotopy_parameter
+    share, weight = umap.repulsion.relative_error, umap.homotopy_parameter
+    both = built(objectives.umap_embedding, repulsive_weights="complement").repulsion
+    assert both.relative_error == sum(part.relative_error for part in both.parts)
     # Of the last one the value is near zero, where its terms are not.
     near_zero = (umap.value(x) + 5.0 * correlation) / correlation
     for density in (0.0, 5.0, near_zero):

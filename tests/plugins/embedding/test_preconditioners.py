@@ -33,8 +33,7 @@ def elastic(comm, rows=90, **options):
 
 def applied(preconditioner, objective):
     """Solution for a fixed right-hand side without constant part, gathered; and that side."""
-    x = objective.initial_point(0)
-    right = objective.layout.random_normal(5)
+    x, right = objective.initial_point(0), objective.layout.random_normal(5)
     total = objective.comm.allreduce(right.sum(axis=0))
     residual = right - total / objective.layout.rows
     preconditioner.setup(objective, x)
