@@ -33,7 +33,7 @@ ESTIMATORS = (
 QUICK = {
     **{kind: {"limit": 4, "sweep": 4} for kind in (NuMax, FroMax, NILEPro)},
     SecantAvoidanceProjection: {"limit": 4},
-    LearnedJohnsonLindenstrauss: {"sweep": 1, "share": 0.002},
+    LearnedJohnsonLindenstrauss: {"sweep": 1, "share": 0.01},
 }
 
 
@@ -300,7 +300,7 @@ def test_only_given_pairs_are_kept(digits):
         SecantAvoidanceProjection(delta=0.2).fit(digits[:40], pairs=pairs, weights=weights)
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize("share", [1.0, 0.9])
 def test_the_nearest_are_first_candidates_at_a_lower_rank_than_by_pca(comm, digits, share):
     def place(images):
@@ -313,7 +313,7 @@ def test_the_nearest_are_first_candidates_at_a_lower_rank_than_by_pca(comm, digi
     assert fitted.status_ is Status.CONVERGED
     assert fitted.n_candidates_ == place(rows.layout.gather_rows(fitted.transform(rows))) <= 12
     assert place(PCA(fitted.n_components_).fit_transform(digits)) > 12
-    for rank in (1, fitted.n_components_ + 2):
+    for rank in (1, fitted.n_components_ + 2) if comm.size == 1 else ():
         given = NearIsometricEmbedding(n_components=rank, **options).fit(rows)
         assert (given.status_ is Status.CONVERGED) == (given.n_candidates_ <= 12) == (rank > 1)
     wrong = {"delta": (0.4, "two goals"), "n_neighbors": (13, "more"), "secants": ("sums", "pairs")}
