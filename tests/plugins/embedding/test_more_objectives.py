@@ -18,6 +18,7 @@ from thalweg_embedding.affinities.affinities_from_data import affinities_of
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_embedding.affinities.row_affinities import fuzzy_rows
 from thalweg_embedding.pairs.density import DensityCorrelation
+from thalweg_embedding.pairs.pair_sum import CombinedPairs
 
 DIGITS = load_digits()
 
@@ -231,18 +232,16 @@ def test_starts_from_eigenvectors_are_those_of_the_affinities(comm):
 
 
 def test_the_error_of_a_value_covers_that_of_the_repulsion(comm):
-    data = digits(comm)
-
     def built(build, **options):
-        return build(data, comm, repulsion="grid", **options)
+        return build(digits(comm), comm, repulsion="grid", **options)
 
     umap = built(objectives.umap_embedding, density=5.0)
     x = thalweg.minimize(umap, iterations=30).x
     correlation = umap.metrics(x)["density_correlation"]
     assert correlation > 0.5
     share, weight = umap.repulsion.relative_error, umap.homotopy_parameter
-    both = built(objectives.umap_embedding, repulsive_weights="complement").repulsion
-    assert both.relative_error == sum(part.relative_error for part in both.parts)
+    both = CombinedPairs(umap.repulsion, umap.repulsion, (1.0, 1.0))
+    assert both.relative_error == 2.0 * share
     # Of the last one the value is near zero, where its terms are not.
     near_zero = (umap.value(x) + 5.0 * correlation) / correlation
     for density in (0.0, 5.0, near_zero):
