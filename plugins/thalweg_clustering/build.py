@@ -265,9 +265,8 @@ def _kernel(
     single = chosen.precision == "single"
     if chosen.precision == "auto" and of.gaussian:
         single = side <= MAX_SINGLE_SIDE
-    if (
-        of.of == "distance" and of.positive and side > MAX_DOUBLE_SIDE
-    ):  # of outliers; or sigma is far below all distances
+    # Of outliers; or sigma is far below all distances.
+    if of.of == "distance" and of.positive and side > MAX_DOUBLE_SIDE:
         outside = side * sigma / median_distance(layout, points)
         if outside > MAX_DOUBLE_SIDE:
             raise InputError(
