@@ -1,9 +1,10 @@
 """Least ranks at which ten nearest rows stay among first candidates, beside principal components.
 
-``python -m hpc.trials.neighbor_ranks NAME[:ROWS[:NEW]]...`` takes names of data sets or files, and
-prints a row of a table for each and for three goals: the rank by ``NearIsometricEmbedding``, the
-least of principal components (PCA), by how many first candidates PCA of the first rank holds the
-nearest, and of how many of NEW other rows all ten nearest are among so many.
+``python -m hpc.bench.isometry.neighbor_ranks NAME[:ROWS[:NEW]]...`` takes names of data sets or
+files, and prints a row of a table for each and for three goals: the rank by
+``NearIsometricEmbedding``, the least of principal components (PCA), by how many first candidates
+PCA of the first rank holds the nearest, and of how many of NEW other rows all ten nearest are among
+so many.
 """
 
 import sys
