@@ -180,12 +180,12 @@ BY_HAND = (
         "slices.take(state.gradient),",
     ),
     (
-        "framework/thalweg/workbench/readers/hdf5.py",
+        "framework/thalweg/workbench/readers/chunked_arrays.py",
         "(codes < -1) | (codes > len(words) - 2)",
         "(codes < -1) | (codes > len(words) - 1)",
     ),
     (
-        "framework/thalweg/workbench/readers/hdf5.py",
+        "framework/thalweg/workbench/readers/chunked_arrays.py",
         'usual = "obsm/X_pca" if "obsm/X_pca" in file else "X"',
         'usual = "X" if "obsm/X_pca" in file else "X"',
     ),

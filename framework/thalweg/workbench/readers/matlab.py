@@ -8,7 +8,7 @@ from typing import Any
 from thalweg.errors import InputError
 from thalweg.workbench.memory import require_memory
 from thalweg.workbench.readers.array_files import choose_keys
-from thalweg.workbench.readers.hdf5 import read_hdf5
+from thalweg.workbench.readers.chunked_arrays import read_hdf5
 from thalweg.workbench.readers.source import Source, refused
 
 
