@@ -1,4 +1,4 @@
-"""Names of packages that are imported at first use."""
+"""What is imported at first use: names of packages, and distributions that not everybody needs."""
 
 import ast
 import functools
@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["lazy_names"]
+from thalweg.errors import InputError
+
+__all__ = ["extra", "lazy_names"]
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -38,3 +40,20 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
         return sorted(sys.modules[package].__all__)
 
     return get, names
+
+
+def extra(module: str, name: str, purpose: str) -> Any:
+    """The module, which the extra ``name`` of this distribution installs.
+
+    Raises
+    ------
+    InputError
+        It is not installed; the sentence says what for, and how to install it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise InputError(
+            f"{purpose} needs {package}, which is not installed: pip install 'thalweg[{name}]'"
+        ) from error

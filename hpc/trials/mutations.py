@@ -39,7 +39,7 @@ OTHERS = {"framework/thalweg/workbench/readers": ["tests/framework/workbench/rea
 LEFT_OUT = {
     "__init__", "plugin", "options", "settings", "pictures", "memory_estimate",
     "command", "failures", "traffic", "threads", "kernels", "petsc",
-    "row_files", "identity", "jax_objective", "jax_network", "optax",
+    "identity", "jax_objective", "jax_network", "optax",
 }  # fmt: skip
 
 #: Changes that keep the meaning: file and changed line, with the reason.

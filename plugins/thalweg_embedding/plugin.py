@@ -106,5 +106,6 @@ def thalweg_metrics() -> list[MetricSpec]:
             name="embedding-quality",
             summary="neighbors kept, and nearest-neighbor error if there are labels",
             load="thalweg_embedding.quality:embedding_quality",
+            data="required",
         )
     ]

@@ -20,7 +20,6 @@ from thalweg.errors import CheckpointError, ThalwegError, suggestion
 from thalweg.files import regular_file
 from thalweg.interfaces import Objective, OwnRows, Rows
 from thalweg.parallel import MPI, Layout, raise_on_all_ranks
-from thalweg.parallel.row_files import write_rows
 from thalweg.result import Status
 
 #: Valid names of arrays and files in a checkpoint: none leaves the folder.
@@ -205,7 +204,7 @@ class ContentWriter:
             ranks = MPI.COMM_SELF if replicated else self.comm
             layout = Layout(ranks, sum(counts), local_rows=len(array))
             stored += [counts, layout.digest(array)]
-            write_rows(self.comm, self.folder / stored[0], layout, array)
+            layout.write(self.folder / stored[0], array, self.comm)
 
     def refuse_differing(self) -> None:
         """Refuse arrays that should be the same on all ranks, and are not.  Collective.

@@ -7,15 +7,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from thalweg.driver.checkpoint import Checkpoints
+from thalweg.driver.checkpoint import Checkpoints, SavedRun
 from thalweg.driver.checkpoint_content import refusing_malformed
-from thalweg.driver.descent_check import confirmed
 from thalweg.driver.evaluations import checked_evaluations, read_only
 from thalweg.driver.homotopy import HomotopySchedule, Stages
 from thalweg.driver.progress import Callback, Iterate, Progress, ProgressBar
-from thalweg.driver.saved_run import SavedRun
 from thalweg.driver.signals import SignalWatch
-from thalweg.driver.stopping import STATUSES, Stop
+from thalweg.driver.stopping import STATUSES, Stop, confirmed
 from thalweg.errors import NumericalError
 from thalweg.interfaces import Objective, Solver, SolverState, require
 from thalweg.parallel import Array, phase, values_of_all_ranks

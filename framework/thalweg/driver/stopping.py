@@ -1,10 +1,14 @@
-"""Stopping rules: tolerances and budgets, whichever comes first."""
+"""How a run ends: by a tolerance or a budget; where no step descends, evaluations tell why."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
+
+from thalweg.interfaces import ManifoldVariable, Objective, SolverState
+from thalweg.parallel import values_of_all_ranks
 from thalweg.plugins import Help, check_declared, declared_options
 from thalweg.result import Status
 
@@ -95,3 +99,97 @@ class Stop:
 #: The rules as options of a configuration's ``[stop]`` and of :func:`thalweg.minimize`.
 #: In a file the word ``"none"`` switches off a rule that holds by default.
 STOP_OPTIONS = declared_options(Stop)
+
+
+# -- a run that found no step that descends: do value and gradient belong together? -------------
+
+#: Predicted change, in errors of the value, from which on it must show; chosen by hand.
+FAR = 1e4
+
+#: Share of the predicted change that a value must show on one of the two sides; chosen by hand.
+SHARE = 0.25
+
+#: Decades of steps over which a slope must contradict the gradient (smooth noise does over three),
+#: and all of them over which a value must not change.
+OPPOSED, FLAT = 4, 3
+
+#: Relative decrease that no solver may leave behind; at these multiples of the step that promises
+#: it, which noise does not pass alike, a tenth of what is promised must show.
+LEFT, MULTIPLES = 1e-6, (1.0, 3.0, 10.0)
+
+
+def confirmed(
+    objective: Objective, state: SolverState, status: Status, values: Sequence[float]
+) -> tuple[Status, int]:
+    """Evaluate again where a solver found no descent, to tell faults from noise.  Collective.
+
+    An objective that is no longer finite makes every step fail, and so does a gradient that is not
+    that of the value.  Returns the status as rank 0 has it, and the number of evaluations.
+    """
+    flat = status is Status.SMALL_DECREASE and min(values) == max(values)
+    if not (flat or status is Status.PRECISION_LIMIT) or state.gradient is None:
+        return status, 0
+    value, gradient = objective.value_and_gradient(state.x)
+    evaluations, norm = 1, objective.layout.norm
+    error = float(objective.value_error(state.value))
+
+    norms = np.array([norm(gradient), max(1.0, norm(state.x))])
+    slope, size = values_of_all_ranks(objective.comm, norms)[0].tolist()
+
+    def change(distance: float) -> float:
+        nonlocal evaluations
+        evaluations += 1
+        return objective.value(state.x + distance * (gradient / slope)) - value
+
+    if not (math.isfinite(value) and math.isfinite(slope)):
+        status = Status.DIVERGED
+    elif not isinstance(objective, ManifoldVariable):  # which is not to be moved along its gradient
+        along = status_along_gradient(change, value, error, slope, size)
+        if along.failed:
+            status = along
+        elif not flat and error > 2.0 * Objective.value_error(objective, state.value):
+            status = Status.NOISE_LIMIT
+    return STATUSES[values_of_all_ranks(objective.comm, STATUSES.index(status))[0]], evaluations
+
+
+def status_along_gradient(
+    change: Callable[[float], float], value: float, error: float, norm: float, size: float
+) -> Status:
+    """What values along the gradient say of a solver that found no lower one.
+
+    At small steps a value rises along the gradient as that predicts, and a convex one by more at
+    any.  Where over some decades of steps it has the same slope on both sides, negative or a small
+    part of the predicted one, or no step at all changes it, the status is ``INCONSISTENT``; noise
+    that the objective does not state and single precision look like neither.  It is ``FAILED``
+    where steps against the gradient lower the value by far, else ``PRECISION_LIMIT``.
+
+    ``change`` gives the change of the value at a distance along the gradient; ``norm`` and
+    ``size`` are the norms of the gradient, whose square may vanish, and of the variable.
+    """
+    if not norm > 0.0:
+        return Status.PRECISION_LIMIT
+    error = max(error, 2.0**-52 * norm * size, 2.0**-1074)  # by rounding of the variable
+    step, steps, opposed, flat = FAR * error / norm, 0, 0, 0
+    while step <= 0.1 * size:
+        steps += 1
+        ahead = change(step) / step / norm
+        back = ahead if ahead >= SHARE else -change(-step) / step / norm
+        if not max(ahead, back) < SHARE:
+            break
+        mean = 0.5 * (ahead + back)
+        opposed = opposed + 1 if abs(ahead - back) < max(-mean, 0.5 * mean) else 0
+        flat += max(abs(ahead), abs(back)) < 1e-3
+        if opposed == OPPOSED:
+            return Status.INCONSISTENT
+        step *= 10.0
+    if flat == steps >= FLAT:
+        return Status.INCONSISTENT
+    promised = LEFT * abs(value)
+    if promised <= FAR * error:  # its terms may cancel: take what the whole variable promises
+        promised = LEFT * norm * size
+    steps_left = [multiple * promised for multiple in MULTIPLES]
+    if FAR * error < promised < math.inf and all(
+        change(-predicted / norm) < -0.1 * predicted for predicted in steps_left
+    ):
+        return Status.FAILED
+    return Status.PRECISION_LIMIT

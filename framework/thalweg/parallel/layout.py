@@ -3,8 +3,10 @@
 import copy
 import hashlib
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +15,8 @@ from mpi4py import MPI
 from scipy.linalg.blas import daxpy
 
 from thalweg.errors import InputError
+from thalweg.files import storing
+from thalweg.parallel.failures import on_root, raise_on_all_ranks
 from thalweg.parallel.kernels import kernel
 from thalweg.parallel.reductions import even_starts, exact_sum, max_over_ranks, values_of_all_ranks
 from thalweg.parallel.traffic import count_messages
@@ -253,6 +257,35 @@ class Layout:
             low, high = max(first, self.start), min(last, self.stop)
             block[low - self.start : high - self.start] = drawn[low - first : high - first]
         return block
+
+    def write(self, path: Path, block: np.ndarray, comm: MPI.Comm) -> None:
+        """Write an npy file of all rows, straight under its name: each rank its own.  Collective.
+
+        The rows are of one dtype; of a replicated array rank 0 of ``comm`` writes all.  On all
+        ranks a ``StorageError``, where one of them cannot write.
+        """
+        block = np.ascontiguousarray(block)
+
+        def create() -> int:
+            with storing(path), open(path, "wb") as stream:
+                rows = len(block) if self.replicated else self.rows
+                kind, shape = np.lib.format.dtype_to_descr(block.dtype), (rows, *block.shape[1:])
+                head = {"descr": kind, "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(stream, head)
+                offset = stream.tell()
+                stream.truncate(offset + rows * row_bytes(block))
+                return offset
+
+        offset = on_root(comm, create)
+        with raise_on_all_ranks(comm):
+            writes = comm.rank == 0 or not self.replicated
+            if writes and block.size:
+                with storing(path), open(path, "r+b") as stream:
+                    start = 0 if self.replicated else self.start
+                    stream.seek(offset + row_bytes(block) * start)
+                    stream.write(block.data)
+                    stream.flush()
+                    os.fsync(stream.fileno())
 
 
 def row_bytes(block: np.ndarray) -> int:

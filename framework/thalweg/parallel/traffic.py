@@ -1,11 +1,14 @@
 """Seconds, and messages with their bytes, that this rank spent and sent: by phases of a run."""
 
+import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from mpi4py import MPI
 
 
 @dataclass
@@ -71,3 +74,20 @@ def phases() -> dict[str, Phase]:
     _lap()
     _open[-1] = (_open[-1][0], time.perf_counter())
     return {name: Phase(**vars(here)) for name, here in _phases.items()}
+
+
+def profile(comm: MPI.Comm, since: Mapping[str, Phase] | None = None) -> list[dict[str, Any]]:
+    """Seconds, messages and bytes of each phase, and memory: an entry for each rank.  Collective.
+
+    ``phases``: name to seconds (without the phases inside), bytes and messages that this rank
+    sent, and calls, without those of ``since``.  ``peak_memory``: bytes of the process, until now.
+    """
+    taken = {}
+    for name, now in phases().items():
+        then = (since or {}).get(name, Phase())
+        took = {key: value - getattr(then, key) for key, value in vars(now).items()}
+        if took["calls"] or took["messages"]:
+            taken[name] = took
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak *= 1 if sys.platform == "darwin" else 1024
+    return comm.allgather({"phases": taken, "peak_memory": peak})  # type: ignore[no-any-return]

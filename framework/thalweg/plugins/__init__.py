@@ -1,16 +1,17 @@
 """Discovery of plugins: hooks, specs, and the manager that reads them."""
 
-from thalweg.plugins.citations import citation, specs_of
-from thalweg.plugins.declared import Help, check_declared, declared_options, with_options
 from thalweg.plugins.estimates import PhaseEstimate, Problem, peaks
-from thalweg.plugins.estimators import estimator
-from thalweg.plugins.manager import API_VERSION, Plugins, hookimpl, plugins
+from thalweg.plugins.estimators import check_parameters, estimator
+from thalweg.plugins.manager import API_VERSION, Plugins, hookimpl, plugins, specs_of
 from thalweg.plugins.options import (
     SWITCHED_OFF,
+    Help,
     Option,
-    check_parameters,
+    check_declared,
+    declared_options,
     resolve_options,
     unknown_option,
+    with_options,
 )
 from thalweg.plugins.specs import (
     CommandParser,
@@ -23,6 +24,7 @@ from thalweg.plugins.specs import (
     Provider,
     SolverSpec,
     Spec,
+    citation,
 )
 
 __all__ = [

@@ -1,15 +1,15 @@
-"""What scikit-learn's estimators share: whole docstrings, and hints for names of other programs."""
+"""What scikit-learn's estimators share: docstrings, hints for names, checked parameters."""
 
 import functools
 import inspect
 import re
 import textwrap
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, TypeVar, dataclass_transform
 
-from thalweg.errors import suggestion
-from thalweg.plugins.declared import declared_options
-from thalweg.plugins.options import Option
+from thalweg.errors import InputError, suggestion
+from thalweg.plugins.options import Option, declared_options, shown_value
 
 C = TypeVar("C", bound=type)
 
@@ -108,3 +108,80 @@ def _sections(cls: type) -> dict[str, str]:
     """Sections of a class's docstring by their titles; what comes before the first under ""."""
     before, *parts = re.split(r"^(\w+)\n-+\n", inspect.getdoc(cls) or "", flags=re.MULTILINE)
     return {"": before, **dict(zip(parts[::2], parts[1::2], strict=True))}
+
+
+def check_parameters(
+    estimator: Any, options: Iterable[Option], names: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Parameters of a scikit-learn estimator, checked by the options that they set.
+
+    Its parameters ``solver_options`` and ``callback``, where it has them, are checked too.
+
+    Parameters
+    ----------
+    estimator
+        Its parameters are read by ``get_params(deep=False)``, or are its attributes.
+    options
+        Options of the objective, solver or preconditioner that it builds.
+    names
+        Option that a parameter sets, where the two are called differently, as in
+        ``{"n_components": "dimensions"}``.  A parameter may always have an underscore
+        at its end that the option has not, as in ``lambda_``.
+
+    Returns
+    -------
+    dict
+        Checked value of each option that a parameter sets, by the name of the option.
+
+    Raises
+    ------
+    InputError
+        A wrong type, out of bounds, or not among the choices; the sentence names the
+        parameter and the estimator.
+
+    Examples
+    --------
+    >>> class Estimator:
+    ...     n_components = 2.5
+    >>> option = Option("dimensions", int, 2, "columns of the map", minimum=1)
+    >>> check_parameters(Estimator(), [option], {"n_components": "dimensions"})
+    Traceback (most recent call last):
+        ...
+    thalweg.errors.InputError: parameter 'n_components' of Estimator must be an integer, not 2.5
+    """
+    parameter_of = {option: parameter for parameter, option in (names or {}).items()}
+    signature = inspect.signature(type(estimator)).parameters
+    checked = {}
+    for option in options:
+        candidates = (parameter_of.get(option.name, ""), option.name, option.name + "_")
+        parameter = next((name for name in candidates if hasattr(estimator, name)), None)
+        if parameter is None:
+            continue
+        value = getattr(estimator, parameter)
+        if value is None and parameter in signature and signature[parameter].default is None:
+            checked[option.name] = None if option.optional else option.default
+            continue
+        try:
+            owner = type(estimator).__name__
+            checked[option.name] = replace(option, name=parameter).check(value, owner)
+        except InputError as error:
+            raise InputError(str(error).replace("option", "parameter", 1)) from error
+    _check_run_parameters(estimator)
+    return checked
+
+
+def _check_run_parameters(estimator: Any) -> None:
+    owner = type(estimator).__name__
+    options = getattr(estimator, "solver_options", None)
+    named = isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
+    if options is not None and not named:
+        raise InputError(
+            f"parameter 'solver_options' of {owner} must be a dictionary, with the names of "
+            f"options as keys, not {shown_value(options)}"
+        )
+    callback = getattr(estimator, "callback", None)
+    if callback is not None and not callable(callback):
+        raise InputError(
+            f"parameter 'callback' of {owner} must be a function of one argument, or None, "
+            f"not {shown_value(callback)}"
+        )

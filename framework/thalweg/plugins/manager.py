@@ -14,7 +14,14 @@ import pluggy
 
 from thalweg.errors import InputError, PluginError, reason, suggestion, with_article
 from thalweg.plugins.options import resolve_options
-from thalweg.plugins.specs import KINDS, Provider, Spec
+from thalweg.plugins.specs import (
+    KINDS,
+    ObjectiveSpec,
+    PreconditionerSpec,
+    Provider,
+    SolverSpec,
+    Spec,
+)
 
 #: Entry-point group in which distributions register their plugin modules.
 GROUP = "thalweg"
@@ -212,3 +219,23 @@ def _provider(entry: importlib.metadata.EntryPoint) -> Provider:
 def plugins() -> Plugins:
     """The plugins of this process, discovered at the first call."""
     return Plugins()
+
+
+def specs_of(*parts: Any) -> list[Spec]:
+    """Specs of an objective, a preconditioner or a solver, which may be built by hand.
+
+    They are found by the class that ``load`` names, or by the attribute ``label``, which
+    :meth:`ObjectiveSpec.build <thalweg.plugins.Spec.build>` gives to objectives.
+    """
+    known: list[Spec] = [
+        spec
+        for kind in (ObjectiveSpec, PreconditionerSpec, SolverSpec)
+        for spec in plugins().specs(kind)
+    ]
+    specs = []
+    for part in parts:
+        code = f"{type(part).__module__}:{type(part).__qualname__}"
+        label = getattr(part, "label", None)
+        specs += [spec for spec in known if spec.load == code]
+        specs += [spec for spec in known if isinstance(spec, ObjectiveSpec) and spec.name == label]
+    return specs

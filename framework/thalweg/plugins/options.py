@@ -1,13 +1,30 @@
-"""Options of plugins: declared with type, default, unit and bounds; checked in one place."""
+"""Options of plugins: declared on fields of a dataclass or in a signature, checked in one place.
+
+>>> from dataclasses import dataclass
+>>> from typing import Annotated, Literal
+>>> @dataclass(frozen=True)
+... class Descent:
+...     memory: Annotated[int, Help("number of curvature pairs", minimum=1)] = 10
+...     scaling: Annotated[Literal["secant", "none"], Help("factor of H0")] = "secant"
+>>> [(option.name, option.default, option.choices) for option in declared_options(Descent)]
+[('memory', 10, None), ('scaling', 'secant', ('secant', 'none'))]
+"""
 
 import builtins
+import dataclasses
+import functools
 import inspect
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from thalweg.errors import InputError, suggestion
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _WORDS = {
     int: "an integer",
@@ -114,17 +131,17 @@ class Option(Limits):
         value = _plain(value)
         if self.type is list:
             if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-                raise InputError(f"{where} must be {_WORDS[list]}, not {_shown(value)}")
+                raise InputError(f"{where} must be {_WORDS[list]}, not {shown_value(value)}")
             return [self._checked_entry(entry, where) for entry in value]
         value, fits = _as_type(value, self.type)
         if not fits:
-            raise InputError(f"{where} must be {_WORDS[self.type]}, not {_shown(value)}")
+            raise InputError(f"{where} must be {_WORDS[self.type]}, not {shown_value(value)}")
         self._check_bounds(value, where)
         if self.choices is not None and value not in self.choices:
             listed = ", ".join(str(choice) for choice in self.choices)
             hint = suggestion(value, map(str, self.choices)) if isinstance(value, str) else ""
             hint = hint if "did you mean" in hint else ""
-            raise InputError(f"{where} must be one of {listed}, not {_shown(value)}{hint}")
+            raise InputError(f"{where} must be one of {listed}, not {shown_value(value)}{hint}")
         return value
 
     def _checked_entry(self, entry: Any, where: str) -> Any:
@@ -138,7 +155,7 @@ class Option(Limits):
         if not fits:
             raise InputError(
                 f"{where} must hold {_ENTRIES[self.entries or (float if bounded else str)]}, "
-                f"not {_shown(entry)}"
+                f"not {shown_value(entry)}"
             )
         self._check_bounds(entry, where)
         return entry
@@ -159,14 +176,14 @@ class Option(Limits):
     def _check_bounds(self, value: Any, where: str) -> None:
         if isinstance(value, str):
             if "\0" in value:
-                raise InputError(f"{where} must not contain null characters: {_shown(value)}")
+                raise InputError(f"{where} must not contain null characters: {shown_value(value)}")
             return
         if isinstance(value, float) and math.isnan(value):
             raise InputError(f"{where} must be a number, not NaN")
         if isinstance(value, float) and self.finite and math.isinf(value):
             raise InputError(f"{where} must be finite, not {value!r}")
         if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
-            raise InputError(f"{where} must be an integer of 64 bits, not {_shown(value)}")
+            raise InputError(f"{where} must be an integer of 64 bits, not {shown_value(value)}")
         bounds = (
             (self.minimum, "at least", lambda v, b: v >= b),
             (self.maximum, "at most", lambda v, b: v <= b),
@@ -193,7 +210,7 @@ def _as_type(value: Any, kind: type) -> tuple[Any, bool]:
     return value, isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
-def _shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
     """A value within a sentence: on one line, and not too long."""
     try:
         text = " ".join(repr(value).split())
@@ -229,78 +246,141 @@ def unknown_option(name: str, known: Iterable[str], owner: str) -> InputError:
     return InputError(f"{owner} has no option '{name}'{suggestion(name, known)}")
 
 
-def check_parameters(
-    estimator: Any, options: Iterable[Option], names: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """Parameters of a scikit-learn estimator, checked by the options that they set.
+# -- as code declares them ---------------------------------------------------------------------
 
-    Its parameters ``solver_options`` and ``callback``, where it has them, are checked too.
 
-    Parameters
+@dataclass(frozen=True)
+class Help(Limits):
+    """Metadata in ``Annotated`` that makes a parameter an option.
+
+    The name, the type, the choices of a ``Literal``, the default, and whether None may
+    be given (``float | None``) are those of the parameter.  A name that ends in an
+    underscore, as ``lambda_``, gives the option without it.
+
+    Attributes
     ----------
-    estimator
-        Its parameters are read by ``get_params(deep=False)``, or are its attributes.
-    options
-        Options of the objective, solver or preconditioner that it builds.
-    names
-        Option that a parameter sets, where the two are called differently, as in
-        ``{"n_components": "dimensions"}``.  A parameter may always have an underscore
-        at its end that the option has not, as in ``lambda_``.
+    text
+        One line.
+    """
 
-    Returns
-    -------
-    dict
-        Checked value of each option that a parameter sets, by the name of the option.
+    text: str
+
+
+def check_declared(instance: Any) -> None:
+    """Check the fields of a dataclass by the options that it declares.
+
+    Meant for ``__post_init__``, so that objects made in Python are held to what
+    configurations are held to.
 
     Raises
     ------
     InputError
-        A wrong type, out of bounds, or not among the choices; the sentence names the
-        parameter and the estimator.
-
-    Examples
-    --------
-    >>> class Estimator:
-    ...     n_components = 2.5
-    >>> option = Option("dimensions", int, 2, "columns of the map", minimum=1)
-    >>> check_parameters(Estimator(), [option], {"n_components": "dimensions"})
-    Traceback (most recent call last):
-        ...
-    thalweg.errors.InputError: parameter 'n_components' of Estimator must be an integer, not 2.5
+        A wrong type, out of bounds, or not among the choices.
     """
-    parameter_of = {option: parameter for parameter, option in (names or {}).items()}
-    signature = inspect.signature(type(estimator)).parameters
-    checked = {}
-    for option in options:
-        candidates = (parameter_of.get(option.name, ""), option.name, option.name + "_")
-        parameter = next((name for name in candidates if hasattr(estimator, name)), None)
-        if parameter is None:
-            continue
-        value = getattr(estimator, parameter)
-        if value is None and parameter in signature and signature[parameter].default is None:
-            checked[option.name] = None if option.optional else option.default
-            continue
-        try:
-            owner = type(estimator).__name__
-            checked[option.name] = replace(option, name=parameter).check(value, owner)
-        except InputError as error:
-            raise InputError(str(error).replace("option", "parameter", 1)) from error
-    _check_run_parameters(estimator)
-    return checked
+    kind: Any = type(instance)
+    for option in declared_options(kind):
+        value = getattr(instance, option.keyword)
+        checked = option.check(value, kind.__name__)
+        checked = tuple(checked) if isinstance(value, tuple) else checked
+        object.__setattr__(instance, option.keyword, checked)
 
 
-def _check_run_parameters(estimator: Any) -> None:
-    owner = type(estimator).__name__
-    options = getattr(estimator, "solver_options", None)
-    named = isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
-    if options is not None and not named:
-        raise InputError(
-            f"parameter 'solver_options' of {owner} must be a dictionary, with the names of "
-            f"options as keys, not {_shown(options)}"
-        )
-    callback = getattr(estimator, "callback", None)
-    if callback is not None and not callable(callback):
-        raise InputError(
-            f"parameter 'callback' of {owner} must be a function of one argument, or None, "
-            f"not {_shown(callback)}"
-        )
+@functools.cache
+def declared_options(code: Callable[..., Any]) -> tuple[Option, ...]:
+    """Options that a class or function declares, in the order of its parameters.
+
+    Parameters
+    ----------
+    code
+        A dataclass, another class (its ``__init__`` counts), a function, or a
+        ``functools.partial`` of these: what it fixes by position is not an option, what
+        it fixes by keyword has another default.  Of a function marked by :func:`with_options`
+        what declares them.
+
+    Returns
+    -------
+    tuple of Option
+        One for each parameter whose annotation holds a :class:`Help`; a subclass that
+        changes a field's default keeps the help of its base.
+
+    Raises
+    ------
+    TypeError
+        An option without a default, or of a type that no option can have.
+    """
+    changed: dict[str, Any] = {}
+    while isinstance(code, functools.partial):
+        changed = {**code.keywords, **changed}
+        code = code.func
+    sources, left_out = getattr(code, "declared_by", ((code,), ()))
+    options = []
+    for source in sources:
+        parameters = inspect.signature(source).parameters
+        for name, hint in _annotations(source).items():
+            if name in left_out or name not in parameters:  # a field that is not a parameter
+                continue
+            default = changed.get(name, parameters[name].default)
+            if default is inspect.Parameter.empty:
+                raise TypeError(f"option '{name}' of {source.__qualname__} needs a default")
+            options.append(_option(name, hint, default))
+    return tuple(options)
+
+
+def with_options(*declared: Any, left_out: Sequence[str] = ()) -> Callable[[F], F]:
+    """Let dataclasses and functions declare the ``**options`` of a function, but for some."""
+
+    def mark(function: F) -> F:
+        vars(function)["declared_by"] = declared, left_out
+        return function
+
+    return mark
+
+
+def _annotations(code: Callable[..., Any]) -> dict[str, Any]:
+    """Annotations that hold a Help, by the name of the parameter."""
+    if dataclasses.is_dataclass(code):
+        sources: list[Any] = list(reversed(code.__mro__))  # type: ignore[union-attr]
+    else:
+        sources = [code.__init__ if isinstance(code, type) else code]  # type: ignore[misc]
+    annotations: dict[str, Any] = {}
+    for source in sources:
+        if not isinstance(source, type | types.FunctionType):
+            continue  # object's own __init__, or a callable of compiled code
+        names = vars(sys.modules[source.__module__])
+        for name, annotation in inspect.get_annotations(source).items():
+            if isinstance(annotation, str):
+                # Only these: others may name what is imported for the type checker alone.
+                if "Annotated" not in annotation and annotation not in names:
+                    continue
+                annotation = eval(annotation, dict(names))
+            if any(isinstance(extra, Help) for extra in getattr(annotation, "__metadata__", ())):
+                annotations[name] = annotation
+    return annotations
+
+
+def _option(name: str, hint: Any, default: Any) -> Option:
+    facts = next(extra for extra in hint.__metadata__ if isinstance(extra, Help))
+    kind, optional = hint.__origin__, False
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        others = [part for part in typing.get_args(kind) if part is not type(None)]
+        if len(others) == 1:
+            kind, optional = others[0], True
+    choices, entries = facts.choices, None
+    origin = typing.get_origin(kind)
+    if origin is typing.Literal:
+        choices = typing.get_args(kind)
+        kind = type(choices[0])
+    elif isinstance(origin, type) and issubclass(origin, Sequence):
+        entries = next((e for e in typing.get_args(kind) if e is not Ellipsis), None)
+        kind = list
+    extras = {f.name: getattr(facts, f.name) for f in dataclasses.fields(Limits)}
+    return Option(
+        **{**extras, "choices": choices},
+        name=name.rstrip("_"),
+        type=kind,
+        default=default,
+        help=facts.text,
+        optional=optional,
+        entries=entries,
+        keyword=name,
+    )

@@ -7,16 +7,20 @@ the plugin is used or its options are asked for, not when it is listed.
 import argparse
 import functools
 import importlib
+import importlib.resources
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
 from thalweg.errors import InputError, PluginError, printable, reason
-from thalweg.plugins.declared import declared_options
-from thalweg.plugins.options import Option
+from thalweg.plugins.options import Option, declared_options
 
 _CODE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+#: An entry begins a line with @ and ends with a line of one brace.
+_ENTRY = re.compile(r"^@\w+\{.*?^\}$", re.MULTILINE | re.DOTALL)
+_KEYWORDS = re.compile(r"^\s*keywords\s*=\s*\{([^}]*)\},?\n", re.MULTILINE | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -228,7 +232,15 @@ class MetricSpec(Spec, kind="metric", hook="thalweg_metrics"):
     Its code is called, on all ranks, as ``measure(solution, dataset, comm) -> dict``
     with this rank's rows of the solution; it returns an empty dict where it has
     no meaning.
+
+    Attributes
+    ----------
+    data
+        ``"required"``, or ``"optional"`` for metrics of runs without a data set too; their code is
+        then given ``dataset=None``.
     """
+
+    data: str = "optional"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,3 +266,37 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise the message as an :class:`~thalweg.errors.InputError`."""
         raise InputError(f"{message}; see {self.prog} --help")
+
+
+# -- references ----------------------------------------------------------------------------------
+
+
+def citation(specs: Iterable[Spec]) -> str:
+    """BibTeX entries for thalweg and for the methods of these plugins, each once.
+
+    A package that provides plugins may hold a file ``references.bib``; the field ``keywords`` of an
+    entry lists the names of the plugins whose method it describes.
+
+    Parameters
+    ----------
+    specs
+        The objective, preconditioner and solver of a run.
+    """
+    names = [("thalweg", "thalweg")]
+    names += [(spec.load.partition(":")[0].partition(".")[0], spec.name) for spec in specs]
+    entries = [entry for package, name in names for entry in _entries(package, name)]
+    return "\n\n".join(dict.fromkeys(entries)) + "\n"
+
+
+def _entries(package: str, name: str) -> list[str]:
+    try:
+        file = importlib.resources.files(package) / "references.bib"
+        text = file.read_text(encoding="utf-8")
+    except (OSError, ImportError, UnicodeDecodeError, TypeError):  # TypeError: a module, no package
+        return []
+    entries = []
+    for entry in _ENTRY.findall(text):
+        names = _KEYWORDS.search(entry)
+        if names is not None and name in re.split(r"\s*,\s*", names[1].strip()):
+            entries.append(_KEYWORDS.sub("", entry))
+    return entries

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from thalweg.parallel import Layout, Ring, RowExchange, RowPlan, RowRoutes, phase, sum_over_ranks
-from thalweg.parallel.traffic import phases
+from thalweg.parallel.traffic import phases, profile
 from thalweg.workbench.command.main import main
-from thalweg.workbench.run.profile import profile, profile_table
+from thalweg.workbench.report.tables import profile_table
 
 DTYPES = ["f8", "f4", "i8", "i4", "u1", "?", "c16", "S3", [("a", "f8"), ("b", "i2")]]
 SHAPES = [(), (1,), (3,), (2, 5), (0,)]

@@ -12,7 +12,7 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.workbench.run import plot, run
-from thalweg.workbench.run.stages import StageResults
+from thalweg.workbench.run.directory import StageResults
 from thalweg_embedding import T_SNE, TSNE, embedding, map_quality, spectrum
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 

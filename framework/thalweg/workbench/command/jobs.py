@@ -28,8 +28,9 @@ def run_command(argv: list[str]) -> int:
     profiled = arguments.pop("profile")
 
     from thalweg.parallel import MPI
+    from thalweg.parallel.traffic import profile
+    from thalweg.workbench.report.tables import profile_table
     from thalweg.workbench.run import run
-    from thalweg.workbench.run.profile import profile, profile_table
 
     _watch_signals()
     comm = MPI.COMM_WORLD

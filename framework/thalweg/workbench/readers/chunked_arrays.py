@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from thalweg.errors import InputError
-from thalweg.workbench.extras import extra
+from thalweg.lazy import extra
 from thalweg.workbench.memory import require_memory
 from thalweg.workbench.readers.array_files import choose_keys
 from thalweg.workbench.readers.source import Rows, Source, check_array, refused

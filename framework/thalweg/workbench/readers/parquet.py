@@ -10,7 +10,7 @@ import numpy as np
 
 from thalweg.data.scaling import ROUNDED, first_unusable
 from thalweg.errors import InputError
-from thalweg.workbench.extras import extra
+from thalweg.lazy import extra
 from thalweg.workbench.readers.source import (
     Rows,
     Source,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.workbench.extras import extra
+from thalweg.lazy import extra
 from thalweg.workbench.readers.source import Rows, Source, refused
 
 #: File name endings that count as pictures.

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thalweg.files import atomic_write
+from thalweg.lazy import extra
 from thalweg.numerics.principal import principal_components
 from thalweg.parallel import MPI, Layout
-from thalweg.workbench.extras import extra
 from thalweg.workbench.report.figures import (
     INK,
     ORIGIN,

@@ -10,7 +10,7 @@ import numpy as np
 
 from thalweg.errors import InputError, printable, reason
 from thalweg.files import atomic_write
-from thalweg.workbench.extras import extra
+from thalweg.lazy import extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

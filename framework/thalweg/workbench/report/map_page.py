@@ -13,7 +13,7 @@ import numpy as np
 
 from thalweg.errors import InputError, printable
 from thalweg.files import atomic_write
-from thalweg.workbench.extras import extra
+from thalweg.lazy import extra
 from thalweg.workbench.report.figures import class_colors, class_count
 from thalweg.workbench.strict_json import as_json
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from thalweg.errors import InputError
 from thalweg.files import atomic_write
-from thalweg.workbench.extras import extra
+from thalweg.lazy import extra
 
 
 def write_obsm(target: Any, name: str, places: np.ndarray, overwrite: bool = False) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thalweg.errors import printable
+from thalweg.parallel.traffic import Phase
 from thalweg.result import Result
 
 
@@ -81,3 +82,23 @@ def comparison_rows(results: Mapping[str, Result]) -> list[dict[str, Any]]:
 def search_seconds(result: Result) -> float:
     """Time of the search, as in the trace and its pictures: without checkpoints and measures."""
     return sum(result.seconds.get(part, math.nan) for part in ("setup", "optimize"))
+
+
+def profile_table(ranks: list[dict[str, Any]]) -> str:
+    """A profile as a table: a row for each phase, with the ranks' mean and largest figures."""
+    rows = []
+    for name in sorted({name for rank in ranks for name in rank["phases"]}):
+        of_ranks = [vars(Phase()) | rank["phases"].get(name, {}) for rank in ranks]
+        taken = {key: [one[key] for one in of_ranks] for key in vars(Phase())}
+        row = {
+            "phase": name,
+            "calls": max(taken["calls"]),
+            "s, mean": round(sum(taken["seconds"]) / len(ranks), 3),
+            "s, most": round(max(taken["seconds"]), 3),
+            "messages, most": max(taken["messages"]),
+            "MB sent, mean": round(sum(taken["bytes"]) / len(ranks) / 1e6, 3),
+            "MB sent, most": round(max(taken["bytes"]) / 1e6, 3),
+        }
+        rows.append(row)
+    memory = ", ".join(f"{rank['peak_memory'] / 2**20:.0f}" for rank in ranks)
+    return f"{format_table(rows)}\npeak memory of the ranks, MiB: {memory}"

@@ -11,14 +11,16 @@ from typing import Any, Self
 
 import numpy as np
 
+from thalweg.driver import Iterate
 from thalweg.errors import CheckpointError, InputError, StorageError
 from thalweg.files import FolderLock, atomic_write_text, flush, storing, temporary_name
-from thalweg.parallel import MPI, Layout, on_root
-from thalweg.parallel.row_files import write_rows
+from thalweg.interfaces import Objective
+from thalweg.parallel import MPI, Array, Layout, on_root
 from thalweg.plugins import ObjectiveSpec, PreconditionerSpec, SolverSpec, Spec, citation, plugins
 from thalweg.result import Result
 from thalweg.workbench.config import Configuration, Method, Section, read_configuration
 from thalweg.workbench.doctor import versions
+from thalweg.workbench.readers.array_files import map_npy
 from thalweg.workbench.strict_json import as_json
 
 #: Files of a run or a comparison.  A folder that has one of the first four is another run's; the
@@ -207,7 +209,7 @@ def save_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) -> 
     """Write an npy file of all rows, which appears whole or not at all.  Collective on ``comm``."""
     temporary = on_root(comm, lambda: temporary_name(path))
     try:
-        write_rows(comm, temporary, layout, block)
+        layout.write(temporary, block, comm)
 
         def rename() -> None:
             with storing(path):
@@ -220,3 +222,49 @@ def save_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) -> 
         if comm.rank == 0:
             with suppress(OSError):
                 temporary.unlink()
+
+
+# -- maps beside the solution: results of a homotopy's stages, views of a result -----------------
+
+
+class StageResults:
+    """Callback that writes a stage's result when the next one begins, from the same point.
+
+    :attr:`names` are those of all results by their files, for ``result.json``.
+    """
+
+    def __init__(self, objective: Any, values: tuple[float, ...], folder: Path) -> None:
+        self.objective, self.values, self.folder = objective, values, folder
+        self.files = [f"stages/{n:02d}.npy" for n in range(len(values) - 1)] + ["solution.npy"]
+        self.names = dict(zip(self.files, map(objective.stage_name, values), strict=True))
+        self.parameter: float | None = None
+
+    def __call__(self, iterate: Iterate) -> bool:
+        """Write the result of a stage that has ended; never ends the run.  Collective."""
+        objective, before = self.objective, self.parameter
+        self.parameter = objective.homotopy_parameter
+        if before is not None and before != self.parameter:
+            path = self.folder / self.files[self.values.index(before)]
+            _save_map(objective, path, objective.solution(iterate.rows))
+        return False
+
+
+def save_views(objective: Objective, x: Array, folder: Path) -> dict[str, str]:
+    """Write the views of a result; their names by their files, as of stages.  Collective."""
+    views = objective.views(x)
+    names = {f"views/{number:02d}.npy": name for number, name in enumerate(views)}
+    for file, name in names.items():
+        _save_map(objective, folder / file, views[name])
+    return names
+
+
+def _save_map(objective: Objective, path: Path, rows: np.ndarray) -> None:
+    on_root(objective.comm, lambda: path.parent.mkdir(exist_ok=True))
+    save_rows(objective.comm, path, objective.solution_layout, rows)
+
+
+def saved_maps(folder: Path, names: Any, rows: int) -> dict[str, np.ndarray]:
+    """Maps of so many points as a run has written them, by the names in its ``result.json``."""
+    there = {name: folder / file for file, name in (names or {}).items()}
+    maps = {name: np.array(map_npy(path)) for name, path in there.items() if path.exists()}
+    return {name: places for name, places in maps.items() if len(places) == rows}

@@ -27,8 +27,7 @@ from thalweg.workbench.report import (
     write_obsm,
 )
 from thalweg.workbench.report.figures import ORIGIN
-from thalweg.workbench.run.directory import RunDirectory
-from thalweg.workbench.run.stages import saved_maps
+from thalweg.workbench.run.directory import RunDirectory, saved_maps
 
 
 def own_picture(path: Path, mark: str = ORIGIN) -> Path:

@@ -21,17 +21,15 @@ from thalweg.interfaces import Homotopy, Objective
 from thalweg.parallel import MPI, Array, collective_call, limit_threads, on_root, phase
 from thalweg.parallel.failures import abort_on_error
 from thalweg.parallel.threads import restored_thread_limits
-from thalweg.parallel.traffic import phases
+from thalweg.parallel.traffic import phases, profile
 from thalweg.plugins import MetricSpec, ObjectiveSpec, plugins
 from thalweg.result import Result, Status
 from thalweg.workbench.config import Configuration, read_configuration
 from thalweg.workbench.memory import require_vectors
 from thalweg.workbench.readers import load_data
 from thalweg.workbench.readers.array_files import map_npy
-from thalweg.workbench.run.directory import RunDirectory
+from thalweg.workbench.run.directory import RunDirectory, StageResults, save_views
 from thalweg.workbench.run.pictures import Frames, draw_run
-from thalweg.workbench.run.profile import profile
-from thalweg.workbench.run.stages import StageResults, save_views
 from thalweg.workbench.strict_json import as_json
 
 
@@ -209,6 +207,8 @@ def _measured(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> Result
         as_json(measures)  # raises what result.json cannot hold
 
     for spec in plugins().specs(MetricSpec):
+        if dataset is None and spec.data == "required":
+            continue
         measures: dict[str, Any] = {}
         if failure := attempted(comm, measure, spec.origin):
             notes.append(failure)
