@@ -169,7 +169,7 @@ def test_the_worked_examples_lead_from_plugin_new_to_mpirun(folder, monkeypatch,
 
 @pytest.mark.slow
 def test_the_template_and_the_worked_examples_pass_strict_type_checks(tmp_path):
-    from thalweg.workbench.scaffold import write_distribution
+    from thalweg.workbench.command.installation import write_distribution
 
     written = write_distribution("thalweg-mine", tmp_path / "thalweg-mine")
     write_files(WRITING, tmp_path)

@@ -16,6 +16,6 @@
     What is installed, and what is wrong with it.
 ``memory``
     What is free.
-``scaffold``, ``check_plugin``
-    A new plugin, written from a template; the conformance suite on one.
+``check_plugin``
+    The conformance suite on a plugin.
 """

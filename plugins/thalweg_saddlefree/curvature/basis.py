@@ -8,8 +8,7 @@ import scipy.linalg
 from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import agreed
 from thalweg_saddlefree.curvature.operator import ASYMMETRY, Product, refuse_asymmetry
-from thalweg_saddlefree.curvature.slices import Slices
-from thalweg_saddlefree.curvature.store import Store
+from thalweg_saddlefree.curvature.slices import Slices, Store
 
 #: Maximum number of Lanczos steps in a search for negative curvature; chosen by hand.
 MAX_STEPS = 60

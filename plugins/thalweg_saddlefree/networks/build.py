@@ -18,8 +18,7 @@ from thalweg_saddlefree.networks.losses import (
     SquaredError,
 )
 from thalweg_saddlefree.networks.network import Network, checked_sizes
-from thalweg_saddlefree.networks.objective import NetworkObjective
-from thalweg_saddlefree.networks.options import NetworkOptions
+from thalweg_saddlefree.networks.objective import NetworkObjective, NetworkOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,8 @@
 """The training error of a network as an objective: data rows on the ranks, weights replicated."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from thalweg.parallel import (
     sum_large,
     sum_over_ranks,
 )
+from thalweg.plugins import Help
 from thalweg_saddlefree.capabilities import (
     CurvatureForms,
     Forms,
@@ -28,9 +30,40 @@ from thalweg_saddlefree.capabilities import (
     LayerSample,
 )
 from thalweg_saddlefree.minibatches import BatchSchedule, Minibatches, RowSet, random_signs
-from thalweg_saddlefree.networks.initialization import starting_weights
-from thalweg_saddlefree.networks.network import Linearized, Network
-from thalweg_saddlefree.networks.options import NetworkOptions
+from thalweg_saddlefree.networks.activations import ACTIVATIONS
+from thalweg_saddlefree.networks.network import (
+    INITIALIZATIONS,
+    Linearized,
+    Network,
+    starting_weights,
+)
+
+_NONLINEAR = tuple(name for name in ACTIVATIONS if name != "linear")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions:
+    """Layers of a network, its first weights, and how it is trained."""
+
+    layers: Annotated[Sequence[int] | None, Help("sizes of all layers", minimum=1)] = None
+    activation: Annotated[str, Help("activation of the hidden layers", choices=_NONLINEAR)] = "tanh"
+    output: Annotated[
+        str, Help("activation of the output with the squared loss", choices=("linear", *_NONLINEAR))
+    ] = "linear"
+    l2: Annotated[
+        float, Help("weight decay: half of it times the squared weights is added", minimum=0.0)
+    ] = 0.0
+    initialization: Annotated[
+        str, Help("scheme of the starting weights", choices=tuple(INITIALIZATIONS))
+    ] = "glorot"
+    scale: Annotated[float, Help("factor of the starting weights", above=0.0)] = 1.0
+    precision: Annotated[
+        str, Help("precision of the matrix products", choices=("double", "single"))
+    ] = "double"
+    held_out: Annotated[
+        float, Help("share of rows held out, evaluated after each epoch", minimum=0, below=1)
+    ] = 0.0
+
 
 #: Rows that pass through the network together.
 CHUNK = 1024
@@ -58,7 +91,7 @@ class NetworkObjective(
     inputs, targets
         This rank's rows, shapes ``(local_rows, sizes[0])`` and ``(local_rows, sizes[-1])``.
     l2, initialization, scale, precision
-        As the options of :class:`~thalweg_saddlefree.networks.options.NetworkOptions`.
+        As the options of :class:`~thalweg_saddlefree.networks.objective.NetworkOptions`.
     held_out
         This rank's inputs and targets of rows that are not trained on, or None.
 

@@ -10,7 +10,7 @@ import pytest
 
 from thalweg.errors import InputError
 from thalweg.workbench.check_plugin import check_plugin
-from thalweg.workbench.scaffold import write_distribution
+from thalweg.workbench.command.installation import write_distribution
 
 
 @pytest.fixture

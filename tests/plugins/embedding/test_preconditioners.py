@@ -10,7 +10,7 @@ import thalweg
 from thalweg import HomotopySchedule, Stop
 from thalweg.data import Dataset
 from thalweg.driver import predictor
-from thalweg.driver.predictor import Predictor
+from thalweg.driver.homotopy import Predictor
 from thalweg.driver.progress import Progress
 from thalweg.engines.laplacian import LaplacianSolver
 from thalweg.parallel import Layout

@@ -18,12 +18,11 @@ from thalweg_embedding.objectives import symmetric_sne
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 from thalweg_saddlefree.capabilities import GradientSquares
 from thalweg_saddlefree.curvature import Slices
-from thalweg_saddlefree.hessian_free import HessianFree
+from thalweg_saddlefree.hessian_free import HessianFree, truncated_cg
 from thalweg_saddlefree.jax_objective import JaxObjective, import_jax
 from thalweg_saddlefree.networks.build import build_autoencoder, build_deep_linear, build_mlp
 from thalweg_saddlefree.rosenbrock import build_rosenbrock
 from thalweg_saddlefree.saddle_free import EXPONENT, METRIC_FLOOR, SaddleFree
-from thalweg_saddlefree.truncated_cg import truncated_cg
 
 
 def monkey_saddle(x):

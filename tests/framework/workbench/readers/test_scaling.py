@@ -7,7 +7,7 @@ from thalweg.data import Dataset, check_magnitude
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg.workbench.readers import load_data
-from thalweg.workbench.readers.scaling import scale_standard, scale_unit
+from thalweg.workbench.readers.load import scale_standard, scale_unit
 
 
 def rows(count=23):
