@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from thalweg_saddlefree.hessian_free import HessianFree
     from thalweg_saddlefree.jax_network import JaxNetwork
     from thalweg_saddlefree.jax_objective import JaxObjective
-    from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
+    from thalweg_saddlefree.kronecker import KroneckerPreconditioner
     from thalweg_saddlefree.minibatches import BatchSchedule, Minibatches, RowSet, StochasticState
     from thalweg_saddlefree.networks.build import build_autoencoder, build_mlp
     from thalweg_saddlefree.networks.objective import NetworkObjective

@@ -20,8 +20,7 @@ from thalweg.plugins import Option
 from thalweg_saddlefree.capabilities import Forms
 from thalweg_saddlefree.jax_network import JaxNetwork
 from thalweg_saddlefree.jax_objective import import_jax
-from thalweg_saddlefree.kronecker.factors import LayerFactors, Moments
-from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
+from thalweg_saddlefree.kronecker import KroneckerPreconditioner, LayerFactors, Moments
 from thalweg_saddlefree.subspace.model import SubspaceModel
 from thalweg_saddlefree.subspace.solver import FIRST_STEPS, LEAST_DAMPING, LONG, SubspaceSaddleFree
 

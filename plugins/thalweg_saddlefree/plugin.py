@@ -47,7 +47,7 @@ def thalweg_preconditioners() -> list[PreconditionerSpec]:
         PreconditionerSpec(
             name="kronecker",
             summary="Fisher matrix of a network as one Kronecker product per layer (K-FAC)",
-            load="thalweg_saddlefree.kronecker.preconditioner:KroneckerPreconditioner",
+            load="thalweg_saddlefree.kronecker:KroneckerPreconditioner",
         )
     ]
 

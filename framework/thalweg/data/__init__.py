@@ -1,7 +1,6 @@
 """Data sets: what they are, and how they are read."""
 
 from thalweg.data.dataset import Dataset, comm_of, validate_data
-from thalweg.data.labels import is_missing
-from thalweg.data.scaling import check_magnitude
+from thalweg.data.entries import check_magnitude, is_missing
 
 __all__ = ["Dataset", "check_magnitude", "comm_of", "is_missing", "validate_data"]

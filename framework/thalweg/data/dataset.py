@@ -6,8 +6,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from thalweg.data.labels import encode_labels, mark_unknown
-from thalweg.data.scaling import check_magnitude, entry_error, first_unusable, refuse_rounded
+from thalweg.data.entries import (
+    check_magnitude,
+    encode_labels,
+    entry_error,
+    first_unusable,
+    mark_unknown,
+    refuse_rounded,
+)
 from thalweg.errors import InputError, refuse_masked
 from thalweg.parallel import MPI, Identified, Layout, raise_on_all_ranks, refuse_differing
 from thalweg.parallel.identity import DATA

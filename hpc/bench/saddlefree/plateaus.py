@@ -24,7 +24,7 @@ from sklearn.datasets import load_digits
 import thalweg
 from thalweg.errors import ThalwegError
 from thalweg.parallel import MPI, Layout
-from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
+from thalweg_saddlefree.kronecker import KroneckerPreconditioner
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import SquaredError
 from thalweg_saddlefree.networks.network import Network

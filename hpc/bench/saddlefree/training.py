@@ -26,7 +26,7 @@ from sklearn.datasets import load_digits
 import thalweg
 from thalweg.data import Dataset
 from thalweg.parallel import MPI
-from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
+from thalweg_saddlefree.kronecker import KroneckerPreconditioner
 from thalweg_saddlefree.networks.build import build_autoencoder, build_mlp
 from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree, SubspaceState
 

@@ -14,7 +14,7 @@ from thalweg.testing import check_gradient, check_hessian_product
 from thalweg.testing.derivative_checks import check_gauss_newton_product
 from thalweg_saddlefree.jax_network import JaxNetwork, convolution, dense
 from thalweg_saddlefree.jax_objective import JaxObjective, build_jax
-from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
+from thalweg_saddlefree.kronecker import KroneckerPreconditioner
 from thalweg_saddlefree.minibatches import RowSet
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import (

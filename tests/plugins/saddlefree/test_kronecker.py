@@ -9,8 +9,7 @@ import thalweg
 from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_preconditioner
 from thalweg_saddlefree.capabilities import LayerBlock, LayerSample
-from thalweg_saddlefree.kronecker.factors import LayerFactors, Moments
-from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner, owners
+from thalweg_saddlefree.kronecker import KroneckerPreconditioner, LayerFactors, Moments, owners
 from thalweg_saddlefree.minibatches import RowSet
 from thalweg_saddlefree.networks.activations import ACTIVATIONS
 from thalweg_saddlefree.networks.losses import (

@@ -17,7 +17,7 @@ from thalweg.parallel import MPI, Layout
 from thalweg.result import Status
 from thalweg.testing import check_solver
 from thalweg_saddlefree.capabilities import Forms
-from thalweg_saddlefree.kronecker.preconditioner import KroneckerPreconditioner
+from thalweg_saddlefree.kronecker import KroneckerPreconditioner
 from thalweg_saddlefree.minibatches import BatchSchedule, EpochOrder, random_signs
 from thalweg_saddlefree.networks.build import build_autoencoder, build_deep_linear, build_mlp
 from thalweg_saddlefree.subspace.model import SubspaceModel

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
         checked_components,
         exact_points,
     )
-    from thalweg.engines.secants.scan import Scan
     from thalweg.engines.secants.secant_bounds import gamma
-    from thalweg.engines.secants.secant_tiles import Block, Edges
+    from thalweg.engines.secants.secant_tiles import Block, Edges, Scan
     from thalweg.engines.secants.secants import SecantSet
     from thalweg.engines.secants.tile_scans import visit_pairs
     from thalweg.engines.secants.worst_secants import WorstPair

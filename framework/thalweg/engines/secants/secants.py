@@ -28,15 +28,15 @@ import scipy.sparse
 
 from thalweg.engines.secants import secant_kernels as kernels
 from thalweg.engines.secants.frame import LARGE_DIMENSION, PrincipalFrame, row_blocks
-from thalweg.engines.secants.pair_list import PairList
 from thalweg.engines.secants.points import (
+    PairList,
     SparseRows,
     checked_components,
     exact_points,
     rescaled_points,
 )
-from thalweg.engines.secants.scan import Scan, ScanOptions
 from thalweg.engines.secants.secant_bounds import Accuracy
+from thalweg.engines.secants.secant_tiles import Scan, ScanOptions
 from thalweg.engines.secants.tile_scans import TileScans
 from thalweg.engines.secants.worst_secants import WorstSecants
 from thalweg.errors import InputError
@@ -291,7 +291,7 @@ class SecantSet(Identified):
         before
             What the scan of the part before returned.
         **options
-            Further ones of :class:`~thalweg.engines.secants.scan.ScanOptions`.
+            Further ones of :class:`~thalweg.engines.secants.secant_tiles.ScanOptions`.
 
         Raises
         ------

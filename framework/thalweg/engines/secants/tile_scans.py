@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from thalweg.engines.secants.frame import PrincipalFrame
-from thalweg.engines.secants.scan import Scan, ScanOptions
 from thalweg.engines.secants.secant_bounds import (
     Accuracy,
     SplitPoints,
@@ -15,7 +14,15 @@ from thalweg.engines.secants.secant_bounds import (
     image_bounds,
     split_points,
 )
-from thalweg.engines.secants.secant_tiles import TILE, Block, Edges, TileChoice, strips_of
+from thalweg.engines.secants.secant_tiles import (
+    TILE,
+    Block,
+    Edges,
+    Scan,
+    ScanOptions,
+    TileChoice,
+    strips_of,
+)
 from thalweg.engines.secants.worst_secants import WorstSecants
 from thalweg.parallel import Layout, Ring, max_over_ranks, run_on_threads
 

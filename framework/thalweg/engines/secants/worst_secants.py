@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.engines.secants import secant_kernels as kernels
-from thalweg.engines.secants.scan import Scan, ScanOptions
 from thalweg.engines.secants.secant_bounds import Accuracy
-from thalweg.engines.secants.secant_tiles import STRIP, TILE, Block, Edges
+from thalweg.engines.secants.secant_tiles import STRIP, TILE, Block, Edges, Scan, ScanOptions
 from thalweg.parallel import Layout, RowRoutes, nth_over_ranks, sum_over_ranks, values_of_all_ranks
 
 #: Pairs that a rank may keep beyond its share, and what it may keep for each of its share; by hand.

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.data.labels import EXACT
-from thalweg.data.scaling import ROUNDED, largest_value
+from thalweg.data.entries import EXACT, ROUNDED, largest_value
 from thalweg.errors import InputError
 from thalweg.workbench.memory import available_memory, require_memory
 from thalweg.workbench.readers.source import PACKED, Source, column_numbers, labels_column, refused

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from thalweg.data.labels import encode_labels, mark_unknown
+from thalweg.data.entries import encode_labels, mark_unknown
 from thalweg.errors import InputError
 from thalweg.files import refuse_special_file
 from thalweg.parallel import MPI, on_root

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.data.dataset import Dataset
-from thalweg.data.labels import encode_labels
-from thalweg.data.scaling import check_magnitude, entry_error, first_unusable
+from thalweg.data.entries import check_magnitude, encode_labels, entry_error, first_unusable
 from thalweg.errors import InputError
 from thalweg.numerics.principal import check_components, column_means, principal_components
 from thalweg.parallel import MPI, Layout, max_over_ranks, min_over_ranks, on_root, rows_at

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from thalweg.data import Dataset
-from thalweg.data.labels import encode_labels
+from thalweg.data.entries import encode_labels
 from thalweg.errors import InputError, suggestion
 from thalweg.parallel import MPI, Layout, on_root
 from thalweg.plugins import DataSpec, Help, plugins

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.data.scaling import ROUNDED, first_unusable
+from thalweg.data.entries import ROUNDED, first_unusable
 from thalweg.errors import InputError
 from thalweg.lazy import extra
 from thalweg.workbench.readers.source import (

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from thalweg.engines.secants.scan import ScanOptions
 from thalweg.engines.secants.secant_bounds import Accuracy
-from thalweg.engines.secants.secant_tiles import TILE, TileChoice
+from thalweg.engines.secants.secant_tiles import TILE, ScanOptions, TileChoice
 from thalweg.engines.secants.secants import SecantSet
 from thalweg.engines.secants.worst_secants import WorstSecants
 from thalweg.errors import InputError

@@ -1,1 +1,0 @@
-"""A Kronecker-factored approximation of a network's Fisher matrix, as a metric."""
