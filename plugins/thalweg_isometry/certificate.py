@@ -21,8 +21,7 @@ from thalweg.parallel import (
     refuse_differing,
 )
 from thalweg.plugins import Option
-from thalweg_isometry.coarse_products import Products, products_in
-from thalweg_isometry.pair_changes import PairChanges, candidates
+from thalweg_isometry.pair_changes import PairChanges, Products, candidates, products_in
 from thalweg_isometry.rank_bounds import rank_lower_bound
 
 #: Points among which the rank bound is sought; chosen by hand.

@@ -23,16 +23,17 @@ from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants, hinge_value, measured
-from thalweg_isometry.brackets import RankBracket, predicted_rank
-from thalweg_isometry.certificate import lower_bound
-from thalweg_isometry.cutting_planes import Cuts, Subsets
-from thalweg_isometry.map_ranks import (
+from thalweg_isometry.brackets import (
+    RankBracket,
     eigengap_rank,
     extended,
     guessed_rank,
+    predicted_rank,
     sampled_ratios,
     truncated,
 )
+from thalweg_isometry.certificate import lower_bound
+from thalweg_isometry.cutting_planes import Cuts, Subsets
 from thalweg_isometry.search_state import Attempt, Inner, MeasuredMap, S, SearchState, Verdict
 from thalweg_isometry.separation_rounds import SeparationRounds
 

@@ -1,6 +1,5 @@
 """Discovery of plugins: hooks, specs, and the manager that reads them."""
 
-from thalweg.plugins.estimates import PhaseEstimate, Problem, peaks
 from thalweg.plugins.estimators import check_parameters, estimator
 from thalweg.plugins.manager import API_VERSION, Plugins, hookimpl, plugins, specs_of
 from thalweg.plugins.options import (
@@ -20,11 +19,14 @@ from thalweg.plugins.specs import (
     FormatSpec,
     MetricSpec,
     ObjectiveSpec,
+    PhaseEstimate,
     PreconditionerSpec,
+    Problem,
     Provider,
     SolverSpec,
     Spec,
     citation,
+    peaks,
 )
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any
 
 from thalweg.errors import InputError
 from thalweg.plugins import ObjectiveSpec, PhaseEstimate, Problem, peaks, plugins
-from thalweg.plugins.estimates import PROCESS_BYTES
+from thalweg.plugins.specs import PROCESS_BYTES
 from thalweg.workbench.config import Method, read_configuration
 from thalweg.workbench.readers.load import data_shape
 from thalweg.workbench.report import format_table

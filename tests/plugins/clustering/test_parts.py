@@ -13,9 +13,9 @@ from thalweg_clustering.agreement import compare_labelings, normalized_mutual_in
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.leading_subspace import dense_leading, iterative_leading
 from thalweg_clustering.prepared_data import median_distance
+from thalweg_clustering.settings import tightness_and_balance
 from thalweg_clustering.stiefel import smallest_eigenvectors
 from thalweg_clustering.stiefel_objectives import least_curvature
-from thalweg_clustering.tuning import tightness_and_balance
 
 
 def _matrix(d, seed=0):
