@@ -321,6 +321,7 @@ class SavedRun:
         kept = self.checkpoints
         return kept is not None and time.perf_counter() - self.last >= kept.interval
 
+    @refusing_malformed()
     def read(self) -> dict[str, Any] | None:
         """The newest checkpoint from which this run can go on, None where there is none."""
         content = None if self.checkpoints is None else self.checkpoints.read(self.objective)

@@ -117,8 +117,7 @@ class _Run:
     def run(self, x: Array, resume: bool, progress: bool) -> Result:
         self.began = run_clock()
         with SignalWatch() as self.signals:
-            with refusing_malformed():
-                old = self.saved.read() if resume else None
+            old = self.saved.read() if resume else None
             comm = self.objective.comm
             checks = checked_evaluations(self.objective, self.preconditioner)
             with collective_cleanup(comm, self._free), checks as self.evaluations:

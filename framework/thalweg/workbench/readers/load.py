@@ -336,9 +336,9 @@ def _prepared(dataset: Dataset, options: Mapping[str, Any], chosen: np.ndarray |
     if stored.kind == "f" or values.dtype == np.float64:  # float32 rounds, as who asks for it knows
         entries = values if stored.kind == "f" else dataset.values
         check_entries(entries, layout, chosen, f"'{dataset.name}'")
-    notes = dataset.notes
+    notes, digest = dataset.notes, dataset.digest
     if scale == "standard" or options["components"] is not None:
-        dataset = replace(dataset, digest=layout.digest(values))
+        digest = layout.digest(values)
     if scale == "unit":
         scale_unit(values, layout, stored)
     elif scale == "standard":
@@ -346,10 +346,10 @@ def _prepared(dataset: Dataset, options: Mapping[str, Any], chosen: np.ndarray |
     sizes = dataset.values if scale == "none" and stored.kind == "f" else values
     check_magnitude(sizes, layout, f"'{dataset.name}'", wanted)
     values = values.astype(wanted, copy=False)
+    dataset = replace(dataset, values=values, notes=notes, digest=digest)
     if options["components"] is None:
-        return replace(dataset, values=values, notes=notes)
-    projected = principal_components(values, layout, options["components"])
-    return replace(dataset.with_values(projected), notes=notes)
+        return dataset
+    return dataset.with_values(principal_components(values, layout, options["components"]))
 
 
 def _keep_labels(
