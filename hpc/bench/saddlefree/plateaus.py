@@ -25,8 +25,7 @@ import thalweg
 from thalweg.errors import ThalwegError
 from thalweg.parallel import MPI, Layout
 from thalweg_saddlefree.kronecker import KroneckerPreconditioner
-from thalweg_saddlefree.networks.activations import ACTIVATIONS
-from thalweg_saddlefree.networks.losses import SquaredError
+from thalweg_saddlefree.networks.functions import ACTIVATIONS, SquaredError
 from thalweg_saddlefree.networks.network import Network
 from thalweg_saddlefree.networks.objective import NetworkObjective
 from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree

@@ -10,8 +10,8 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout, max_over_ranks, min_over_ranks
 from thalweg.plugins import Help, with_options
-from thalweg_saddlefree.networks.activations import ACTIVATIONS
-from thalweg_saddlefree.networks.losses import (
+from thalweg_saddlefree.networks.functions import (
+    ACTIVATIONS,
     LogisticCrossEntropy,
     Loss,
     SoftmaxCrossEntropy,

@@ -15,8 +15,7 @@ from scipy.linalg import blas
 
 from thalweg.errors import InputError
 from thalweg.parallel import Identified
-from thalweg_saddlefree.networks.activations import Activation
-from thalweg_saddlefree.networks.losses import Loss
+from thalweg_saddlefree.networks.functions import Activation, Loss
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from thalweg_saddlefree.capabilities import (
     LayerSample,
 )
 from thalweg_saddlefree.minibatches import BatchSchedule, Minibatches, RowSet, random_signs
-from thalweg_saddlefree.networks.activations import ACTIVATIONS
+from thalweg_saddlefree.networks.functions import ACTIVATIONS
 from thalweg_saddlefree.networks.network import (
     INITIALIZATIONS,
     Linearized,

@@ -16,8 +16,8 @@ from thalweg_saddlefree.jax_network import JaxNetwork, convolution, dense
 from thalweg_saddlefree.jax_objective import JaxObjective, build_jax
 from thalweg_saddlefree.kronecker import KroneckerPreconditioner
 from thalweg_saddlefree.minibatches import RowSet
-from thalweg_saddlefree.networks.activations import ACTIVATIONS
-from thalweg_saddlefree.networks.losses import (
+from thalweg_saddlefree.networks.functions import (
+    ACTIVATIONS,
     LogisticCrossEntropy,
     SoftmaxCrossEntropy,
     SquaredError,

@@ -11,8 +11,8 @@ from thalweg.testing import check_preconditioner
 from thalweg_saddlefree.capabilities import LayerBlock, LayerSample
 from thalweg_saddlefree.kronecker import KroneckerPreconditioner, LayerFactors, Moments, owners
 from thalweg_saddlefree.minibatches import RowSet
-from thalweg_saddlefree.networks.activations import ACTIVATIONS
-from thalweg_saddlefree.networks.losses import (
+from thalweg_saddlefree.networks.functions import (
+    ACTIVATIONS,
     LogisticCrossEntropy,
     SoftmaxCrossEntropy,
     SquaredError,
