@@ -37,7 +37,7 @@ OTHERS = {"framework/thalweg/workbench/readers": ["tests/framework/workbench/rea
 #: Modules without numbers that a user sees: declarations, pictures, predicted memory, libraries
 #: that the tests do without.
 LEFT_OUT = {
-    "__init__", "plugin", "options", "settings", "pictures", "memory_estimate",
+    "__init__", "plugin", "options", "pictures", "memory_estimate",
     "command", "failures", "traffic", "threads", "kernels", "petsc",
     "identity", "jax_objective", "jax_network", "optax",
 }  # fmt: skip
