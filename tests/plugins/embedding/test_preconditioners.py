@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 import thalweg
 from thalweg import HomotopySchedule, Stop
 from thalweg.data import Dataset
-from thalweg.driver import predictor
+from thalweg.driver import homotopy
 from thalweg.driver.homotopy import Predictor
 from thalweg.driver.progress import Progress
 from thalweg.engines.laplacian import LaplacianSolver
@@ -221,8 +221,8 @@ def test_the_tangent_of_a_homotopy_is_the_derivative_of_the_minimum(comm, name, 
     x = minimum(0.5)
     ahead, behind = (squared(minimum(0.5 + step, x)) for step in (1e-3, -1e-3))
     objective.homotopy_parameter = schedule.parameter(0.5)
-    monkeypatch.setattr(predictor, "TOLERANCE", 1e-9)
-    monkeypatch.setattr(predictor, "PRODUCTS", 1000)
+    monkeypatch.setattr(homotopy, "TOLERANCE", 1e-9)
+    monkeypatch.setattr(homotopy, "PRODUCTS", 1000)
     solver.preconditioner.setup(objective, x)
     state, follower = (
         solver.init(objective, x),
