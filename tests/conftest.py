@@ -37,9 +37,12 @@ except ImportError:
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Hundreds of processes are started, which would all compile what they import.
+# Hundreds of processes are started, which would all compile what they import, and JAX networks.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path.home() / ".cache/thalweg/jax"))
+os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", "100000000")  # a limit makes it lock
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
