@@ -29,16 +29,18 @@ ESTIMATORS = (
     LearnedJohnsonLindenstrauss, SecantPCA, JohnsonLindenstrauss,
 )  # fmt: skip
 
-#: Searches that are long enough for a contract.
-QUICK = {
-    **{kind: {"limit": 4, "sweep": 4} for kind in (NuMax, FroMax, NILEPro)},
-    SecantAvoidanceProjection: {"limit": 4},
-    LearnedJohnsonLindenstrauss: {"sweep": 1, "share": 0.01},
-}
+#: Searches that are long enough for a contract, and few pairs where these cost most.
+ADMM, SAMPLED = {"limit": 4, "sweep": 4}, {"sweep": 1, "share": 0.01}
+QUICK = [
+    *(kind(solver_options=ADMM) for kind in (NuMax, FroMax, NILEPro)),
+    SecantAvoidanceProjection(solver_options={"limit": 4}),
+    LearnedJohnsonLindenstrauss(0.8, None, "neighbors", 3, SAMPLED),
+    *(kind() for kind in (NearIsometricEmbedding, SecantPCA, JohnsonLindenstrauss)),
+]
 
 
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks([kind(solver_options=QUICK.get(kind)) for kind in ESTIMATORS])
+@parametrize_with_checks(QUICK)
 def test_contract(estimator, check):
     check(estimator)
 
