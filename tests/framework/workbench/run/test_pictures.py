@@ -19,14 +19,15 @@ CONFIG = {
     "objective": {"name": "elastic-embedding", "perplexity": 5},
     "stop": {"iterations": 3, "decrease": 0.0},
 }
+UNDRAWN = {**CONFIG, "output": {"pictures": False}}
 
 
 def stored(tmp_path, **options):
-    """A configuration whose data and labels are files."""
+    """A configuration whose data and labels are files; it draws nothing by itself."""
     points = np.random.default_rng(0).standard_normal((40, 4))
     np.savez(tmp_path / "a.npz", x=points, y=np.arange(40) % 3)
     data = {"path": str(tmp_path / "a.npz"), "key": "x", "labels": "y", **options}
-    return points, {**CONFIG, "data": data}
+    return points, {**UNDRAWN, "data": data}
 
 
 @pytest.mark.parametrize(("command", "scale"), [(thalweg.run, "none"), (compare, "standard")])
@@ -74,7 +75,8 @@ def test_a_run_without_a_map_stands_in_no_others_way(tmp_path):
 
 def test_what_an_objective_tells_of_rows_is_a_table_and_colors_of_the_page(tmp_path):
     _, config = stored(tmp_path)
-    thalweg.run({**config, "objective": {"name": "t-sne"}}, tmp_path / "out", comm=MPI.COMM_SELF)
+    config |= {"objective": {"name": "t-sne"}, "output": {}}
+    thalweg.run(config, tmp_path / "out", comm=MPI.COMM_SELF)
     assert not (tmp_path / "out" / "measures.csv").exists()
     files = [file.name for file in pictures.plot(tmp_path / "out", measures=True)]
     assert files == ["convergence.png", "embedding.png", "measures.csv", "embedding.html"]
@@ -91,13 +93,12 @@ def test_what_an_objective_tells_of_rows_is_a_table_and_colors_of_the_page(tmp_p
         pictures.plot(tmp_path / "out", measures=True)
     assert (tmp_path / "out" / "measures.csv").read_text() == "mine\n"
     # An objective that tells nothing leaves the page as it is.
-    thalweg.run({**CONFIG, "objective": {"name": "lle"}}, tmp_path / "lle", comm=MPI.COMM_SELF)
+    thalweg.run({**UNDRAWN, "objective": {"name": "lle"}}, tmp_path / "lle", comm=MPI.COMM_SELF)
     assert "measures.csv" not in [f.name for f in pictures.plot(tmp_path / "lle", measures=True)]
 
 
 def test_pictures_of_the_users_are_not_overwritten(tmp_path):
-    config = {**CONFIG, "output": {"pictures": False}, "method": [{"solver": "lbfgs"}]}
-    compare(config, tmp_path, comm=MPI.COMM_SELF)
+    compare({**UNDRAWN, "method": [{"solver": "lbfgs"}]}, tmp_path, comm=MPI.COMM_SELF)
     files = pictures.plot(tmp_path, page=True)
     drawn = ["convergence.png", "convergence.png", "embedding.png", "embedding.html"]
     assert [file.name for file in files] == drawn
@@ -129,9 +130,6 @@ def test_a_variable_of_one_column_is_animated_along_a_line(tmp_path, problem):
     changes[0] = "stop.iterations=5"
     result = thalweg.run(config, tmp_path / "run", changes=changes, resume=True, comm=MPI.COMM_SELF)
     assert "animation.gif' was not drawn by thalweg" in result.notes[-1]
-
-
-UNDRAWN = {**CONFIG, "output": {"pictures": False}}
 
 
 class Panic(BaseException):
@@ -173,10 +171,6 @@ def metric(monkeypatch):
     return install
 
 
-def folder_of(comm, tmp_path):
-    return comm.bcast(str(tmp_path / "out"), root=0)
-
-
 LOOP = []
 LOOP.append(LOOP)
 
@@ -195,10 +189,9 @@ LOOP.append(LOOP)
         (fails_on_the_last_rank, "ValueError: only here"),
     ],
 )
-def test_a_metric_that_fails_is_a_note(comm, tmp_path, metric, measure, text):
+def test_a_metric_that_fails_is_a_note(comm, folder, metric, measure, text):
     metric(measure)
-    out = folder_of(comm, tmp_path)
-    result = thalweg.run(UNDRAWN, out, comm=comm)
+    result = thalweg.run(UNDRAWN, folder, comm=comm)
     assert result.status.name == "ITERATION_LIMIT"
     assert result.metrics["ranks"] == comm.size
     assert "x" not in result.metrics
@@ -207,23 +200,20 @@ def test_a_metric_that_fails_is_a_note(comm, tmp_path, metric, measure, text):
     assert len(set(comm.allgather(note))) == 1
     assert note.startswith("metric 'bad' of thalweg-mine 1 (entry point 'mine') failed: ")
     assert re.search(text, note)
-    with open(f"{out}/result.json", encoding="utf-8") as stream:
-        facts = json.load(stream)
+    facts = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     assert note in facts["notes"]
     assert facts["metrics"]["ranks"] == comm.size
-    assert np.load(f"{out}/solution.npy").shape == (40, 2)
+    assert np.load(folder / "solution.npy").shape == (40, 2)
 
 
 @pytest.mark.ranks(1, 2)
-def test_ctrl_c_in_a_metric_is_passed_on_after_the_results_are_written(comm, tmp_path, metric):
+def test_ctrl_c_in_a_metric_is_passed_on_after_the_results_are_written(comm, folder, metric):
     metric(fails(KeyboardInterrupt()))
-    out = folder_of(comm, tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        thalweg.run(UNDRAWN, out, comm=comm)
+        thalweg.run(UNDRAWN, folder, comm=comm)
     comm.Barrier()
-    with open(f"{out}/result.json", encoding="utf-8") as stream:
-        assert json.load(stream)["iterations"] == 3
-    assert np.load(f"{out}/solution.npy").shape == (40, 2)
+    assert json.loads((folder / "result.json").read_text())["iterations"] == 3
+    assert np.load(folder / "solution.npy").shape == (40, 2)
 
 
 def broken(*arguments, **options):
