@@ -58,7 +58,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         between them.  Of another task the first one fulfills it, and the next are alternatives.
     task
         ``"alternative"``; ``"unsupervised"`` (without y), ``"supervised"``,
-        ``"semi-supervised"`` (rows whose label is -1, "" or None are unknown).
+        ``"semi-supervised"`` (rows whose label is -1, "", None, NaN or NA are unknown).
     kernel
         Name of a kernel (see the guide), or a
         :class:`~thalweg_clustering.kernels.KernelFunction`.

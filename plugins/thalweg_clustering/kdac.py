@@ -276,7 +276,9 @@ class KDACObjective(KernelPairSum, Alternation):
         blocks, subspace = self.blocks_at(w, None)
         self._use(blocks)
         value, matrix = self.value_and_fixed_point_matrix(w)
-        bound = self.kernel.curvature_bound(w, self.weights) if self.bound else float("nan")
+        bound = float("nan")
+        if self.bound:
+            bound = self.kernel.curvature_bound(w, self.weights) + self.links.curvature_bound(w)
         if subspace is None:  # of a supervised task, for its clusters
             subspace = self._leading(w, blocks["degrees"][:, 0])
         spectrum = agreed(self.comm, np.linalg.eigvalsh(matrix))

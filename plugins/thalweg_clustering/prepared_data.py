@@ -111,8 +111,8 @@ def given_labels(
     """This rank's labels as integers 0 to k' - 1, that mean the same on all ranks.  Collective.
 
     ``labels``, those of this rank or of all, are of any type that can be sorted; ``what`` is their
-    name in messages.  If ``unknown``, -1, an empty string or None marks a row of which nothing is
-    known.  None given, another number than rows, or a single cluster are refused, and
+    name in messages.  If ``unknown``, -1, an empty string, None, NaN or NA marks a row of which
+    nothing is known.  None given, another number than rows, or a single cluster are refused, and
     labels of all that are not the same on all ranks.
     """
     with raise_on_all_ranks(layout.comm):
@@ -131,22 +131,22 @@ def given_labels(
         refuse_differing(layout.comm, f"the labels of {what}", plain)
     if count != layout.local_rows:
         labels = layout.local(labels)
-    finite = labels.dtype.kind in "USO" or bool(np.isfinite(labels).all())
-    if labels.dtype == object:
-        finite = not any(is_missing(x) for x in labels if not (unknown and x is None))
+    finite = labels.dtype.kind in "USO" or bool((np.isfinite(labels) | (labels != labels)).all())
+    if not unknown:
+        finite = finite and not any(map(is_missing, labels))
     if any_over_ranks(layout.comm, not finite):
         raise InputError(f"{what} contains NaN or infinity; give each row a label")
     if labels.dtype.kind == "S":  # as HDF5 and FITS have strings
         labels = np.char.decode(labels, "utf-8", "backslashreplace")
     if labels.dtype == object:
-        none = (None, -1) if unknown else ()
+        none = [unknown and (is_missing(label) or label == -1) for label in labels]
         # A number and its digits are two labels.
         named = [label if isinstance(label, str) else f"\0{label}" for label in labels]
-        labels = np.where([label in none for label in labels], "", named)
+        labels = np.where(none, "", named)
     here = np.unique(labels)
     names = np.unique(np.concatenate([part for part in layout.comm.allgather(here) if len(part)]))
     if unknown:
-        names = names[[not _UNKNOWN.fullmatch(str(name)) for name in names]]
+        names = names[[name == name and not _UNKNOWN.fullmatch(str(name)) for name in names]]
     if len(names) < 2:
         raise InputError(
             f"{what} has {'a single' if len(names) else 'no'} cluster; give labels of at least two"

@@ -161,6 +161,11 @@ class LinkSum(Identified):
         second = self.function.second(self._beta(w)) * turned / self.sigma**2
         return self.matrix(w) @ direction + self._scatter(self.weights * second) @ w
 
+    def curvature_bound(self, w: np.ndarray) -> float:
+        """Its part of condition (10): sum |w_l|/sigma^2 k |x_i - x_j|^4, of a Gaussian kernel."""
+        lengths = ((self.left - self.right) ** 2).sum(axis=1)
+        moments = np.abs(self.weights) * self.function.value(self._beta(w)) * lengths**2
+        return float(moments.sum()) / self.sigma**2
 
 #: Residual at which a Ritz value counts as the eigenvalue, relative to the largest of them, and
 #: the most products.

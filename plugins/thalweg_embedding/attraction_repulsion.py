@@ -78,6 +78,8 @@ def spectrum(
     names = [*map(stop_name, values), *finer]
     if len({*names}) < len(names):
         raise InputError(f"two stops have one name, rounded: {', '.join(names)}")
+    if options.get("density"):
+        raise InputError("spectrum takes no density: its stops differ by the repulsion alone")
     options["early_exaggeration"] = 1.0
     objective, factor = embedding(T_SNE, data, **options), _Factor()
     stops: dict[str, thalweg.Result] = {}

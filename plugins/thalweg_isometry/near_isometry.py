@@ -26,6 +26,7 @@ from thalweg.parallel import (
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants, hinge, misses
 from thalweg_isometry.certificate import Certificate, certify
+from thalweg_isometry.cutting_planes import scan_progress
 from thalweg_isometry.kept_neighbors import KeptNeighbors
 
 #: Largest number of rows of the variable where the rank is free.
@@ -119,7 +120,9 @@ class NearIsometry(Objective, SecantConstraints):
         psi = self.solution(x)
         key = psi.tobytes()
         if self._certificate is None or self._certificate[0] != key:
-            self._certificate = (key, certify(self.secants, psi))
+            # After a limit of seconds, too, many pairs may take minutes.
+            with scan_progress(self.secants, 1.0) as bar:
+                self._certificate = (key, certify(self.secants, psi, progress=bar))
         return self._certificate[1]
 
     def metrics(self, x: Array) -> Mapping[str, Any]:

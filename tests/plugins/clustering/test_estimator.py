@@ -273,9 +273,10 @@ def test_rows_without_a_label_are_told_alike_in_all_forms(views, tmp_path):
     wanted = KDAC(**settings).fit(points, known)
     assert wanted.embedding_.shape == (90, 2)
     real = known.astype(float)
+    absent = np.where(known < 0, np.nan, known)
     saved = np.array([f"{label:.18e}" for label in real])  # as numpy.savetxt writes numbers
     texts = (named, np.array(named), np.array(named, dtype="S"), real.astype(str), saved)
-    for form in (known.astype(object), none, real, *texts):
+    for form in (known.astype(object), none, real, absent, absent.astype(object), *texts):
         assert KDAC(**settings).fit(points, form).objective_ == wanted.objective_
     dataset = Dataset.from_array(points, known)
     assert KDAC(**settings).fit(dataset).objective_ == wanted.objective_

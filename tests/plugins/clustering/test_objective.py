@@ -15,6 +15,7 @@ from thalweg_clustering.feature_sums import NystromKernel
 from thalweg_clustering.kdac import TASKS
 from thalweg_clustering.kernels import KERNELS, kernel_function
 from thalweg_clustering.stiefel import EigenvectorFixedPoint
+from thalweg_clustering.stiefel_objectives import LinkSum
 
 LINKS = np.array([[0, 2, 1.0], [1, 40, -1.0], [3, 59, 0.5]])
 
@@ -112,6 +113,9 @@ def test_value_and_phi_are_the_sums_written_out(kernel, views, make):
         lengths = (difference**2).sum(-1)
         written = (abs(gamma) * function.value(beta) * lengths**2).sum() / 1.3**2
         assert bound == pytest.approx(written)
+        i, j = np.indices(gamma.shape).reshape(2, -1)
+        links = LinkSum(function, 1.3, rows[i], rows[j], gamma.ravel())
+        assert links.curvature_bound(w) == pytest.approx(written)
     else:
         assert np.isnan(bound)
 

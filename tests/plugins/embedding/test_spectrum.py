@@ -63,6 +63,8 @@ def test_weights_that_are_no_path_are_refused():
     for wrong in (((0.7, 0.7000001), ()), ((1.0,), (0.5, 0.50000001))):
         with pytest.raises(InputError, match="two stops have one name"):
             spectrum(POINTS, *wrong)
+    with pytest.raises(InputError, match="takes no density"):
+        spectrum(POINTS, [1.0], density=0.1)
 
 
 def test_sparse_points_have_a_spectrum_too():
