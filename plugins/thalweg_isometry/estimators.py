@@ -10,7 +10,7 @@ class NearIsometricEmbedding(LinearIsometry):
 
     Attributes
     ----------
-    n_candidates_ : int
+    n_candidates_ : int or None
         With ``n_candidates``: so many first candidates hold the nearest, certified over all rows.
     """
 

@@ -257,8 +257,7 @@ class LinearIsometry(  # type: ignore[misc]
         self.n_secants_ = int(facts["n_secants"])
         self.n_coincident_ = int(facts["n_coincident"])
         self.attaining_pair_ = None if facts["pair"] is None else tuple(facts["pair"])
-        if among is not None:
-            self.n_candidates_ = int(facts["candidates"])
+        self.n_candidates_ = None if among is None else int(facts["candidates"])
         self.status_ = result.status
         self.notes_ = result.notes
         self.n_iter_ = max(1, result.iterations)

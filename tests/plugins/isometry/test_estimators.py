@@ -322,6 +322,7 @@ def test_the_nearest_are_first_candidates_at_a_lower_rank_than_by_pca(comm, digi
     for name, (value, words) in wrong.items():
         with pytest.raises(InputError, match=words):
             NearIsometricEmbedding(**{**options, name: value}).fit(rows)
+    assert fitted.set_params(n_candidates=None, delta=0.5).fit(rows).n_candidates_ is None
 
 
 @pytest.mark.parametrize("missing", [np.nan, None, np.datetime64("NaT")])
