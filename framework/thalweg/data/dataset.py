@@ -71,6 +71,11 @@ class Dataset(Identified):
                     "labels, if any, as many integers from 0"
                 )
         refuse_differing(self.comm, "the type of rows, or labels", rows.dtype, labels is None)
+        if rows is self.values and rows.dtype.byteorder in "<>":
+            # MPI does not know an order that is named, though it were the machine's own.
+            plain = rows.dtype.newbyteorder("=")
+            rows = rows.view(plain) if rows.dtype.isnative else rows.astype(plain)
+            object.__setattr__(self, "values", rows)
 
     @cached_property
     def digests(self) -> dict[str, str]:

@@ -248,7 +248,7 @@ def checked_rows(rows: Any, shape: tuple[int, int], name: str) -> np.ndarray:
     finite = np.isfinite(array).reshape(shape).all(axis=1)
     if not finite.all():
         raise InputError(f"{name} is not finite in row {int(np.argmin(finite))}")
-    return np.array(array, dtype=float, order="C").reshape(shape)
+    return array.astype(float, order="C").reshape(shape)
 
 
 def assembled(

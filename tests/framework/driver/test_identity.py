@@ -186,7 +186,9 @@ def test_the_start_that_an_objective_proposes_is_held_to_the_same_rules(comm, bo
     rows = objective.layout.local(START)
     objective.initial_point = lambda seed: rows[:, ::-1].tolist()
     found = thalweg.minimize(objective, iterations=2).x
-    np.testing.assert_array_equal(thalweg.minimize(objective, rows[:, ::-1], iterations=2).x, found)
+    named = rows[:, ::-1].astype(">f8")
+    for x0 in (rows[:, ::-1], named, named.byteswap().view(named.dtype.newbyteorder())):
+        np.testing.assert_array_equal(thalweg.minimize(objective, x0, iterations=2).x, found)
     assert rows.flags.writeable
     objective.initial_point = lambda seed: rows[1:] if comm.rank == 0 else rows
     with pytest.raises(InputError, match=r"Bowl\.initial_point must have shape"):
