@@ -15,7 +15,7 @@ from thalweg.driver import Checkpoints, Stop, drive
 from thalweg.driver.checkpoint_content import ContentWriter
 from thalweg.driver.evaluations import checked_evaluations
 from thalweg.interfaces import Objective, Preconditioner, Solver, SolverState, require
-from thalweg.parallel import MPI, Array, on_root
+from thalweg.parallel import MPI, Array, agreed, on_root, sum_over_ranks
 from thalweg.result import Result, Status
 from thalweg.testing.probes import applied, check_symmetric, random_direction, same_bits, unit
 
@@ -63,6 +63,12 @@ def check_preconditioner(preconditioner: Preconditioner, objective: Objective, x
             again = applied(apply, layout, residual, "apply")
             same = same_bits(layout.comm, again, direction)
             assert same, "it gives another direction for the same residual"
+        units, images = (np.array([v.ravel() for v in of[4:]]).T for of in (residuals, directions))
+        form = np.asarray(sum_over_ranks(layout.comm, units.T @ images))
+        values = agreed(layout.comm, np.linalg.eigvalsh(0.5 * (form + form.T)))
+        assert values[0] > -INNER_ERROR * values[-1], (
+            f"it is not positive definite: r'B⁻¹r is {values[0]:.3e} for some unit r"
+        )
         check_symmetric(apply, layout, residuals[0], residuals[1], "apply", INNER_ERROR)
 
 
