@@ -167,6 +167,7 @@ class LinkSum(Identified):
         moments = np.abs(self.weights) * self.function.value(self._beta(w)) * lengths**2
         return float(moments.sum()) / self.sigma**2
 
+
 #: Residual at which a Ritz value counts as the eigenvalue, relative to the largest of them, and
 #: the most products.
 TOLERANCE, MOST_PRODUCTS = 1e-6, 200

@@ -243,8 +243,7 @@ def test_each_rank_reads_its_rows_of_zarr_and_unpickles_nothing(comm, folder, ve
     write(comm, make)
     dataset = load_data({**data, "sample": True}, comm, folder)
     assert np.array_equal(whole(dataset), TABLE[[*map(int, dataset.label_names)]])
-    # Zarr names the byte order, though it is the machine's, which mpi4py takes for an unknown type.
-    assert memoryview(dataset.values).format == "d"
+    assert memoryview(dataset.values).format == "d"  # as mpi4py knows it; that of Zarr is "<d"
     with pytest.raises(InputError, match=r"unpickled|no Zarr"):
         load_data({"path": "o.zarr"}, comm, folder)
 
