@@ -18,8 +18,8 @@ from thalweg.errors import NumericalError
 from thalweg.interfaces import Objective, Solver, SolverState, require
 from thalweg.parallel import Array, phase, values_of_all_ranks
 from thalweg.parallel.failures import collective_cleanup
-from thalweg.parallel.kernels import run_clock
 from thalweg.parallel.threads import threads_for
+from thalweg.parallel.traffic import run_clock
 from thalweg.plugins import citation, specs_of
 from thalweg.result import Result, Status, Trace
 

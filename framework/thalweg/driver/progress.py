@@ -12,7 +12,7 @@ import numpy as np
 from thalweg.driver.stopping import Stop
 from thalweg.interfaces import SolverState
 from thalweg.parallel import MPI
-from thalweg.parallel.kernels import run_clock
+from thalweg.parallel.traffic import run_clock
 
 #: In logs, where each line stays: often enough to show that a run is alive.
 SECONDS_BETWEEN_LINES = 30.0

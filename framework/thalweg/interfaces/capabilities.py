@@ -103,13 +103,3 @@ class ManifoldVariable(Capability):
     @abstractmethod
     def manifold(self) -> Manifold:
         """The manifold."""
-
-
-class FreeVariable(Capability):
-    """What every objective has that is no :class:`ManifoldVariable`."""
-
-    phrase = "variable that is on no manifold"
-
-    @classmethod
-    def __subclasshook__(cls, other: type) -> bool:
-        return not issubclass(other, ManifoldVariable)

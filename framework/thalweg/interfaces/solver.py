@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from thalweg.capability import Capability
-from thalweg.interfaces.capabilities import FreeVariable, ManifoldVariable
+from thalweg.interfaces.capabilities import ManifoldVariable
 from thalweg.interfaces.objective import HasNotes, Objective
 from thalweg.parallel import Array, Identified
 from thalweg.plugins import check_declared
@@ -162,6 +162,16 @@ class SolverState:
         """Whether value and gradient are; a norm that is not known does not count."""
         unknown = self.gradient is None and math.isnan(self.gradient_norm)
         return math.isfinite(self.value) and (unknown or math.isfinite(self.gradient_norm))
+
+
+class FreeVariable(Capability):
+    """What every objective has that is no :class:`ManifoldVariable`."""
+
+    phrase = "variable that is on no manifold"
+
+    @classmethod
+    def __subclasshook__(cls, other: type) -> bool:
+        return not issubclass(other, ManifoldVariable)
 
 
 S = TypeVar("S", bound=SolverState)

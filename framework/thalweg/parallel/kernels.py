@@ -13,8 +13,6 @@ import inspect
 import os
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,6 +24,8 @@ import numba
 import numpy as np
 from llvmlite import binding
 from numba.core import caching
+
+from thalweg.parallel.traffic import COMPILING
 
 #: Seconds to wait for another process that compiles the same kernel, before compiling it too.
 TIMEOUT = 300.0
@@ -77,40 +77,6 @@ def _is_writable(folder: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-class CompileTime:
-    """Seconds during which threads of this process compile or load kernels, one or several."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._threads = 0
-        self._since = self._before = 0.0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._threads:
-                self._since = time.perf_counter()
-            self._threads += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._threads -= 1
-            if not self._threads:
-                self._before += time.perf_counter() - self._since
-
-    def rest(self) -> float:
-        """The time of the process's clock less these seconds."""
-        with self._lock:
-            return (self._since if self._threads else time.perf_counter()) - self._before
-
-
-#: Of all kernels.
-COMPILING = CompileTime()
-
-#: Seconds of a clock that stands still while this process compiles or loads kernels: differences of
-#: its values are what a method takes where its kernels are compiled.
-run_clock = COMPILING.rest
 
 
 def _in_forked_child() -> None:

@@ -1,7 +1,8 @@
-"""Seconds, and messages with their bytes, that this rank spent and sent: by phases of a run."""
+"""What this rank spends: seconds, messages and bytes by phases of a run; time to compile apart."""
 
 import resource
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -91,3 +92,40 @@ def profile(comm: MPI.Comm, since: Mapping[str, Phase] | None = None) -> list[di
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peak *= 1 if sys.platform == "darwin" else 1024
     return comm.allgather({"phases": taken, "peak_memory": peak})  # type: ignore[no-any-return]
+
+
+# -- the clock of a run ----------------------------------------------------------------------------
+
+
+class CompileTime:
+    """Seconds during which threads of this process compile or load kernels, one or several."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._since = self._before = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._threads:
+                self._since = time.perf_counter()
+            self._threads += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._threads -= 1
+            if not self._threads:
+                self._before += time.perf_counter() - self._since
+
+    def rest(self) -> float:
+        """The time of the process's clock less these seconds."""
+        with self._lock:
+            return (self._since if self._threads else time.perf_counter()) - self._before
+
+
+#: Of all kernels.
+COMPILING = CompileTime()
+
+#: Seconds of a clock that stands still while this process compiles or loads kernels: differences of
+#: its values are what a method takes where its kernels are compiled.
+run_clock = COMPILING.rest

@@ -16,7 +16,7 @@ import numba
 import numpy as np
 import pytest
 
-from thalweg.parallel import kernel, kernels
+from thalweg.parallel import kernel, kernels, traffic
 from thalweg.parallel.kernels import cache_folder
 
 
@@ -187,14 +187,14 @@ def test_the_clock_of_a_run_stands_still_while_one_thread_or_two_compile(cache, 
     compiled = kernel()(total)
     ticks = itertools.count()
     clock = SimpleNamespace(perf_counter=lambda: next(ticks), time=time.time)
-    monkeypatch.setattr(kernels, "time", clock)
-    before = kernels.run_clock()
-    with kernels.COMPILING:  # another thread, all the while
+    monkeypatch.setattr(traffic, "time", clock)
+    before = traffic.run_clock()
+    with traffic.COMPILING:  # another thread, all the while
         compiled(np.arange(3.0))
-        assert kernels.run_clock() - before == kernels.run_clock() - before == 1
+        assert traffic.run_clock() - before == traffic.run_clock() - before == 1
     compiled(np.arange(4.0))
     assert next(ticks) == 3
-    assert kernels.run_clock() - before == 3  # of 4 ticks, one of which was spent on compiling
+    assert traffic.run_clock() - before == 3  # of 4 ticks, one of which was spent on compiling
 
 
 FORKED = """
