@@ -212,13 +212,10 @@ def plugin_versions(objective: Objective, solver: Solver[Any]) -> dict[str, str]
         for kind in (ObjectiveSpec, PreconditionerSpec, SolverSpec)
         for spec in plugins().specs(kind)
     }
+    releases = {name: f"{of.distribution} {of.version}" for name, of in by_package.items()}
     parts = {"objective": objective, "solver": solver, "preconditioner": solver.preconditioner}
-    versions = {}
-    for role, part in parts.items():
-        provider = by_package.get(type(part).__module__.partition(".")[0])
-        name = "" if provider is None else f"{provider.distribution} {provider.version}"
-        versions[f"{role} distribution"] = name
-    return versions
+    packages = {role: type(part).__module__.partition(".")[0] for role, part in parts.items()}
+    return {f"{role} distribution": releases.get(name, "") for role, name in packages.items()}
 
 
 def starting_point(objective: Objective, start: np.ndarray | None, seed: int) -> Array:
