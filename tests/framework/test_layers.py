@@ -110,12 +110,8 @@ def test_every_part_of_the_core_has_its_layer():
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_layer_imports_only_those_below_it(layer):
     allowed = set(LAYERS[: LAYERS.index(layer) + 1])
-    folder = CORE / layer
-    found = (
-        imports_under(folder, CORE.parent)
-        if folder.is_dir()
-        else (imports_of(CORE / f"{layer}.py", CORE.parent))
-    )
+    folder, file, top = CORE / layer, CORE / f"{layer}.py", CORE.parent
+    found = imports_under(folder, top) if folder.is_dir() else imports_of(file, top)
     # The version, which the top package knows, is no layer's.
     wrong = [
         str(one)
