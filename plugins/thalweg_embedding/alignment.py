@@ -146,20 +146,14 @@ class AlignedEmbedding(PairwiseEmbedding):
         links = (links + links.T)[layout.start : layout.stop].tocsr()
         single = largest.attraction.relative_error > 0.0
         attraction = attractive_sum(layout, largest.attraction.function, weights, single)
+        pulls = CombinedPairs(attraction, attractive_sum(layout, DISTANCE, links), (1.0, 1.0))
+        whole = (weights + links / largest.attraction.function(0.0)[1]).tocsr()
         super().__init__(
-            layout,
-            (weights + links / largest.attraction.function(0.0)[1]).tocsr(),
-            CombinedPairs(attraction, attractive_sum(layout, DISTANCE, links), (1.0, 1.0)),
-            largest.repulsion,
-            normalized=largest.normalized,
-            lambda_=largest.homotopy_parameter,
-            constant=sum(part.constant for part in parts),
-            start=largest.start,
-            stages=largest.stages,
-            stage_iterations=largest.default_stage_iterations,
-            stop=largest.default_stop,
+            layout, whole, pulls, largest.repulsion, normalized=largest.normalized,
+            lambda_=largest.homotopy_parameter, constant=sum(part.constant for part in parts),
+            start=largest.start, stages=largest.stages, stop=largest.default_stop,
             label=largest.label,
-        )
+        )  # fmt: skip
 
     def split(self, *arrays: Array) -> Iterator[tuple[Any, ...]]:
         """The objective of each map, and this rank's rows of it in each of the arrays."""

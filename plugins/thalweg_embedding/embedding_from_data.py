@@ -175,23 +175,13 @@ class _Embedding:
         stages = family.stages(layout.rows, options.early_exaggeration, densities is not None)
         made: Any = PairwiseEmbedding if self.anchors is None else AnchoredEmbedding
         objective: Any = made(
-            layout,
-            weights,
-            attraction,
-            repulsion,
-            normalized=family.normalized,
-            lambda_=lambda_ if options.lambda_ is None else options.lambda_,
-            repulsion_scale=scale,
+            layout, weights, attraction, repulsion, normalized=family.normalized,
+            lambda_=lambda_ if options.lambda_ is None else options.lambda_, repulsion_scale=scale,
             constant=-float(sum_over_ranks(layout.comm, entropy)) if family.normalized else 0.0,
-            start=self.start(affinities, start),
-            stages=stages,
-            stage_iterations=defaults.STAGE_ITERATIONS,
-            stop=STOP if family.staged else None,
-            density=densities,
-            density_weight=options.density,
-            label=family.name,
-            places=places,
-        )
+            start=self.start(affinities, start), stages=stages,
+            stop=STOP if family.staged else None, density=densities,
+            density_weight=options.density, label=family.name, places=places,
+        )  # fmt: skip
         if self.anchors is not None:
             objective.anchors = self.anchors
             if start is None:

@@ -10,7 +10,7 @@ import scipy.optimize
 from thalweg.errors import InputError
 from thalweg.plugins import Help
 from thalweg_embedding import defaults
-from thalweg_embedding.pairs.functions import DISTANCE, GAUSSIAN, LOGARITHM, STUDENT, PairFunction
+from thalweg_embedding.pairs.functions import DISTANCE, GAUSSIAN, PairFunction
 from thalweg_embedding.pairs.parametric import cross_entropy_functions, student_functions
 
 #: Added to squared distances where the repulsion is singular, as in UMAP's own gradient.
@@ -83,8 +83,8 @@ class Family:
 ELASTIC_EMBEDDING = Family("elastic-embedding", DISTANCE, GAUSSIAN, normalized=False)
 PLAIN_SNE = Family("sne", DISTANCE, GAUSSIAN, False, lambda_=1.0, per_point=True)
 SYMMETRIC_SNE = Family("s-sne", DISTANCE, GAUSSIAN, normalized=True)
-T_SNE = Family("t-sne", LOGARITHM, STUDENT, normalized=True)
-T_ELASTIC_EMBEDDING = Family("t-ee", LOGARITHM, STUDENT, normalized=False)
+T_SNE = Family("t-sne", *student_functions(1.0), normalized=True)
+T_ELASTIC_EMBEDDING = Family("t-ee", *student_functions(1.0), normalized=False)
 
 #: What maps by t-SNE with weaker repulsion are like, up to a weight (Boehm, Berens and Kobak 2022).
 LIKENESS = {
@@ -103,11 +103,7 @@ def stop_name(lambda_: float) -> str:
 
 def student_sne(
     degrees_of_freedom: Annotated[
-        float,
-        Help(
-            "degrees of freedom of Student's kernel in the map; fewer than 1 give heavier tails",
-            above=-1,
-        ),
+        float, Help("degrees of freedom of Student's kernel: below 1, heavier tails", above=-1)
     ] = 1.0,
 ) -> Family:
     """t-SNE with tails of one's own: kernel (1 + d/a)^-a, a = (nu + 1)/2.
@@ -118,12 +114,8 @@ def student_sne(
 
 
 def umap(
-    min_dist: Annotated[
-        float, Help("distance below which points count as close", unit="map units", minimum=0)
-    ] = 0.1,
-    spread: Annotated[
-        float, Help("distance over which closeness falls off", unit="map units", above=0)
-    ] = 1.0,
+    min_dist: Annotated[float, Help("distance of close points", unit="map units", minimum=0)] = 0.1,
+    spread: Annotated[float, Help("over which closeness falls", unit="map units", above=0)] = 1.0,
 ) -> Family:
     """UMAP's kernel 1/(1 + a d^b), of McInnes, Healy and Melville (2018), and its cross-entropy.
 
@@ -138,14 +130,10 @@ def umap(
     if min_dist > spread:
         raise InputError(f"min_dist must be at most spread ({spread:g}), not {min_dist:g}")
     # In units of the spread, so that the fit succeeds for any.
-    r = np.linspace(0.0, 3.0, 300)
-    close = min_dist / spread
+    r, close = np.linspace(0.0, 3.0, 300), min_dist / spread
     target = np.where(r < close, 1.0, np.exp(-(r - close)))
-
-    def curve(r: np.ndarray, a: float, b: float) -> np.ndarray:
-        return np.asarray(1.0 / (1.0 + a * r ** (2.0 * b)))
-
-    (a, b), _ = scipy.optimize.curve_fit(curve, r, target)
+    kernel = lambda r, a, b: 1.0 / (1.0 + a * r ** (2.0 * b))  # noqa: E731
+    (a, b), _ = scipy.optimize.curve_fit(kernel, r, target)
     a *= spread ** (-2.0 * b)
     a, b = float(f"{a:.6g}"), float(f"{b:.6g}")  # so that compiled code is found again
     functions = cross_entropy_functions(a, b, OFFSET)
@@ -163,8 +151,7 @@ def largevis() -> Family:
 
 def negative_t_sne(
     normalization: Annotated[
-        float,
-        Help("constant instead of t-SNE's normalization, per pair; larger attract more", above=0),
+        float, Help("constant for t-SNE's normalization, per pair; more attracts more", above=0)
     ] = 1.0,
 ) -> Family:
     """Neg-t-SNE (Damrich, Boehm, Hamprecht and Kobak 2023), of its loss's expectation.

@@ -11,7 +11,7 @@ from thalweg.data import Dataset
 from thalweg.parallel import MPI, Layout
 from thalweg.plugins import Help, with_options
 from thalweg_embedding.affinities.pair_sets import PairOptions, PairSets, pair_sets
-from thalweg_embedding.defaults import MANY_ROWS, NOISE, STAGE_ITERATIONS, START_SCALE
+from thalweg_embedding.defaults import MANY_ROWS, NOISE, START_SCALE
 from thalweg_embedding.options import AffinityOptions, Dimensions
 from thalweg_embedding.pairs.pair_sum import CombinedPairs
 from thalweg_embedding.pairs.parametric import pacmap_functions
@@ -63,7 +63,6 @@ class PaCMAPObjective(PairwiseEmbedding):
             normalized=False,
             start=start,
             stages=stages,
-            stage_iterations=STAGE_ITERATIONS,
             stop=STOP,
             label="pacmap",
         )

@@ -21,7 +21,7 @@ from thalweg.errors import InputError
 from thalweg.interfaces import Homotopy, Objective
 from thalweg.parallel import Array, Layout, min_over_ranks, sketch, sum_over_ranks
 from thalweg_embedding.affinities.symmetric import Weights
-from thalweg_embedding.defaults import ROWS_PER_STEP, START_SCALE
+from thalweg_embedding.defaults import ROWS_PER_STEP, STAGE_ITERATIONS, START_SCALE
 from thalweg_embedding.families import stop_name
 from thalweg_embedding.options import AffinityOptions
 from thalweg_embedding.pairs.all_pairs import AllPairs, PointwiseLogarithms
@@ -64,9 +64,8 @@ class PairwiseEmbedding(
         Added to the value, for instance sum p log p to make it a KL divergence.
     start
         Starting map.
-    stages, stage_iterations
-        Factors of ``lambda_`` that a run passes through when the user asks for none, and most
-        iterations of each of these but the last.
+    stages
+        Factors of ``lambda_`` that a run passes through when the user asks for none.
     stop
         Stopping rules that hold where the user gives none of their names.
     density, density_weight
@@ -86,6 +85,8 @@ class PairwiseEmbedding(
 
     anchors: Any = None  # places of points that have one of their own
 
+    default_stage_iterations = STAGE_ITERATIONS
+
     def __init__(
         self,
         layout: Layout,
@@ -99,7 +100,6 @@ class PairwiseEmbedding(
         constant: float = 0.0,
         start: Start | None = None,
         stages: Sequence[float] = (),
-        stage_iterations: int | None = None,
         stop: Mapping[str, Any] | None = None,
         density: DensityCorrelation | None = None,
         density_weight: float = 0.0,
@@ -125,7 +125,6 @@ class PairwiseEmbedding(
         self.start = start if start is not None else Start(layout)
         self.stages = tuple(stages)
         self._stop = dict(stop or {})
-        self.default_stage_iterations = stage_iterations
 
     @property
     def terms(self) -> float:
@@ -374,6 +373,6 @@ class PairwiseEmbedding(
         """The arguments, but the start, stages and rules, and what follows from the weights."""
         product = RowMatrix(self.layout, self.weights, self.places)
         image = product.multiply(self.layout.random_normal(0))
-        left_out = ("stages", "stage_iterations", "stop", "constant", "density", "places", "start")
+        left_out = ("stages", "stop", "constant", "density", "places", "start")
         arguments = {k: v for k, v in super().identity().items() if k not in left_out}
         return {**arguments, "weights": sketch(self.layout, image)}

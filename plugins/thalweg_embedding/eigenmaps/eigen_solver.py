@@ -53,9 +53,7 @@ class Eigen(Solver[EigenState]):
         ``TARGET_NOT_REACHED`` where an eigenvector has a larger one.
     """
 
-    method: Annotated[
-        Literal["auto", "dense", "slepc", "arpack"], Help("how the eigenproblem is solved")
-    ] = "auto"
+    method: Annotated[Literal["auto", "dense", "slepc", "arpack"], Help("algorithm")] = "auto"
     tolerance: Annotated[float, Help("relative residual", above=0, below=0.1)] = 1e-9
 
     requires: ClassVar[tuple[type[Capability], ...]] = (SmallestEigenvectors,)
@@ -85,14 +83,9 @@ class Eigen(Solver[EigenState]):
                 "an eigenvalue is zero up to rounding: other maps are as good as this one, often "
                 "since rows equal others"
             )
-        return state.at(
-            vectors,
-            value,
-            gradient,
-            evaluations=state.evaluations + 1,
-            residual=float((residuals / limits).max()),
-            done=True,
-        )
+        worst, evaluations = float((residuals / limits).max()), state.evaluations + 1
+        found = vectors, value, gradient
+        return state.at(*found, evaluations=evaluations, residual=worst, done=True)
 
     def status(self, state: EigenState) -> Status:
         """After the one step converged, if the residuals are small enough."""

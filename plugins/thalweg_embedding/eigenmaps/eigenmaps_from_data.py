@@ -77,9 +77,7 @@ def locally_linear_embedding(
     *,
     dimensions: Dimensions = 2,
     n_neighbors: Neighbors = 12,
-    regularization: Annotated[
-        float, Help("share of the trace added to the diagonal of local Gram matrices", above=0)
-    ] = 1e-3,
+    regularization: Annotated[float, Help("share of traces added to matrices", above=0)] = 1e-3,
 ) -> EigenvectorEmbedding:
     """Roweis and Saul (2000): points rebuilt from their neighbors.  Collective.
 

@@ -69,12 +69,8 @@ class EigenvectorEstimator(MapTransformer):
         options["n_neighbors"] = min(options["n_neighbors"], max(1, X.layout.rows - 1))
         with job_threads(self.n_jobs, X.comm):
             objective = build(X, X.comm, **options)
-            result = thalweg.minimize(
-                objective,
-                solver="eigen",
-                seed=shared_seed(X.comm, self.random_state),
-                method=self.eigen_solver,
-            )
+            seed, method = shared_seed(X.comm, self.random_state), self.eigen_solver
+            result = thalweg.minimize(objective, solver="eigen", seed=seed, method=method)
             layout = objective.layout
             self.embedding_ = objective.solution(result.x)
             self.eigenvalues_ = np.array(objective.metrics(result.x)["eigenvalues"])

@@ -95,10 +95,7 @@ class MapTransformer(  # type: ignore[misc]
         if isinstance(X, Dataset):
             self.n_features_in_ = X.layout.columns
             return X
-        types = (np.float64, np.float32)
-        X = validate_data(
-            self, X, accept_sparse=self._sparse_rows, dtype=types, ensure_min_samples=3
-        )
+        X = self._validated(X, ensure_min_samples=3)
         return SparseDataset.of(X) if scipy.sparse.issparse(X) else Dataset.from_array(X)
 
     def _fitted_map(self) -> Any:
@@ -106,17 +103,15 @@ class MapTransformer(  # type: ignore[misc]
         assert self._placed is not None
         return self._placed
 
+    def _validated(self, X: Any, **others: Any) -> Any:
+        kinds = {"accept_sparse": self._sparse_rows, "dtype": (np.float64, np.float32)}
+        return validate_data(self, X, **kinds, **others)
+
     def _checked_new_points(self, X: Any, several_ranks: bool) -> Any:
-        empty = several_ranks or isinstance(X, Dataset)
+        given = isinstance(X, Dataset)
+        rows, least = X.values if given else X, 0 if several_ranks or given else 1
         try:
-            return validate_data(
-                self,
-                X.values if isinstance(X, Dataset) else X,
-                accept_sparse=self._sparse_rows,
-                dtype=(np.float64, np.float32),
-                reset=False,
-                ensure_min_samples=0 if empty else 1,
-            )
+            return self._validated(rows, reset=False, ensure_min_samples=least)
         except ValueError as error:
             raise InputError(str(error)) from error
 

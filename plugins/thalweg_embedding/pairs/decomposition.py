@@ -5,8 +5,6 @@ within the near part's radius of its slab: the particle-mesh decomposition of mo
 (Hockney and Eastwood 1988, "Computer simulation using particles").
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Literal
@@ -23,15 +21,6 @@ SHARE_OF_MESH = 0.25
 
 #: Shortest side of a map whose density is measured.
 MIN_SIDE = 1e-6
-
-
-def decompose(
-    layout: Layout, rows: np.ndarray, center: np.ndarray, extent: float
-) -> RowDecomposition:
-    """Slabs for large maps on several ranks, in a box of a middle and a side.  Collective."""
-    if layout.comm.size > 1 and layout.columns > 1 and layout.rows >= SLAB_ROWS:
-        return SlabDecomposition(layout, rows, center, extent)
-    return RowDecomposition(layout, rows, center, extent)
 
 
 class RowDecomposition:
@@ -121,6 +110,15 @@ class SlabDecomposition(RowDecomposition):
         others = self._occupied[ranks] & (ranks != self._comm.rank)
         routes = RowRoutes(self._comm, ranks[others], rows[others])
         return lambda block: np.concatenate([block, routes.deliver(block)])
+
+
+def decompose(
+    layout: Layout, rows: np.ndarray, center: np.ndarray, extent: float
+) -> RowDecomposition:
+    """Slabs for large maps on several ranks, in a box of a middle and a side.  Collective."""
+    if layout.comm.size > 1 and layout.columns > 1 and layout.rows >= SLAB_ROWS:
+        return SlabDecomposition(layout, rows, center, extent)
+    return RowDecomposition(layout, rows, center, extent)
 
 
 class _Grid:

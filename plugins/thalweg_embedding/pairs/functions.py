@@ -214,19 +214,12 @@ def log_one_plus_single(d: Any) -> Any:
     return np.float32(k) * np.float32(0.693147181) + (t + t * t * (t * p - np.float32(0.5)))
 
 
-def _distance(real: Any) -> Callable[..., Any]:
-    one, zero = real(1.0), real(0.0)
-    return lambda d: (d, one, zero)
+def _distance(d: float) -> tuple[float, float, float]:
+    return d, 1.0, 0.0
 
 
-def _logarithm(real: Any) -> Callable[..., Any]:
-    one, logarithm = real(1.0), log_one_plus if real is float else log_one_plus_single
-
-    def function(d: Any) -> Any:
-        k = one / (one + d)
-        return logarithm(d), k, -k * k
-
-    return function
+def _distance_single(d: Any) -> tuple[Any, Any, Any]:
+    return d, np.float32(1.0), np.float32(0.0)
 
 
 def _gaussian(d: float) -> tuple[float, float, float]:
@@ -239,16 +232,8 @@ def _student(d: float) -> tuple[float, float, float]:
     return k, -k * k, 2.0 * k * k * k
 
 
-@functools.cache
-def _attractions() -> tuple[PairFunction, PairFunction]:
-    return (
-        PairFunction.of_precision(_distance, "d", source=(_attractions, (), 0)),
-        PairFunction.of_precision(_logarithm, "log(1 + d)", source=(_attractions, (), 1)),
-    )
-
-
-#: d, the attraction of s-SNE and the elastic embedding; log(1 + d), that of t-SNE.
-DISTANCE, LOGARITHM = _attractions()
+#: d, the attraction of s-SNE and the elastic embedding.
+DISTANCE = PairFunction(_distance, "d", single=_distance_single)
 
 #: exp(-d), the repulsion of s-SNE and the elastic embedding.
 GAUSSIAN = PairFunction(_gaussian, "exp(-d)", exponential=True)

@@ -67,11 +67,8 @@ def _windowed(pair: PairFunction) -> Callable[[float, float], tuple[float, float
         t = cut * d
         window = exponential(-t * t)
         first = -2.0 * cut * t
-        return (
-            value * window,
-            (slope + value * first) * window,
-            (curvature + 2.0 * slope * first + value * (first * first - 2.0 * cut * cut)) * window,
-        )
+        second = curvature + 2.0 * slope * first + value * (first * first - 2.0 * cut * cut)
+        return value * window, (slope + value * first) * window, second * window
 
     return near
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from thalweg.numerics import exponential
 from thalweg_embedding.pairs.functions import (
-    LOGARITHM,
     STUDENT,
     PairFunction,
     log_one_plus,
@@ -30,8 +29,6 @@ def student_functions(degrees_of_freedom: float) -> Functions:
     Linderman, Steinerberger, Kluger and Berens (2020) write a, which may be any positive number;
     nu lies above -1 accordingly.
     """
-    if degrees_of_freedom == 1.0:
-        return LOGARITHM, STUDENT
     a = 0.5 * (degrees_of_freedom + 1.0)
     over_a, beyond = 1.0 / a, 1.0 + 1.0 / a
 
@@ -54,7 +51,7 @@ def student_functions(degrees_of_freedom: float) -> Functions:
     name, source = f"(1 + d/{a:g})", (student_functions, (degrees_of_freedom,))
     return (
         PairFunction.of_precision(logarithm, f"{a:g} log{name}", source=(*source, 0)),
-        PairFunction(power, f"{name}^-{a:g}", source=(*source, 1)),
+        STUDENT if a == 1.0 else PairFunction(power, f"{name}^-{a:g}", source=(*source, 1)),
     )
 
 

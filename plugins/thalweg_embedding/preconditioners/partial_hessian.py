@@ -75,17 +75,10 @@ class PartialHessian(Preconditioner):
         Preconditioner of the inner iteration: ``"spectral"``, or ``"none"`` as in the paper.
     """
 
-    neighbors: Annotated[
-        int | None,
-        Help("weights kept per row of the Laplacian that preconditions the inner CG", minimum=0),
-    ] = None
+    neighbors: Annotated[int | None, Help("weights kept per row of its factor", minimum=0)] = None
     tolerance: Annotated[float, Help("relative residual of the inner CG", above=0)] = 0.1
-    inner_iterations: Annotated[int, Help("maximum number of steps of the inner CG", minimum=1)] = (
-        50
-    )
-    inner: Annotated[Literal["spectral", "none"], Help("preconditioner of the inner CG")] = (
-        "spectral"
-    )
+    inner_iterations: Annotated[int, Help("most steps of the inner CG", minimum=1)] = 50
+    inner: Annotated[Literal["spectral", "none"], Help("factor of the inner CG")] = "spectral"
     _factor: SpectralDirection | None = field(default=None, init=False, repr=False)
 
     requires: ClassVar[tuple[type[Capability], ...]] = (AttractiveLaplacian, RepulsiveBlocks)

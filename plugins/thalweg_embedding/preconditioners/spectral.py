@@ -52,10 +52,7 @@ class SpectralDirection(Preconditioner):
     """
 
     neighbors: Annotated[
-        int | None,
-        Help(
-            "largest weights kept per row; by default all to 1,000 points, else 7 to 20", minimum=0
-        ),
+        int | None, Help("largest weights kept per row; all to 1,000 points, or 7 to 20", minimum=0)
     ] = None
     method: Annotated[
         Literal["auto", "cholmod", "petsc", "mumps", "blocks", "dense", "superlu",
@@ -63,8 +60,7 @@ class SpectralDirection(Preconditioner):
         Help("how linear systems with the Laplacian are solved"),
     ] = "auto"  # fmt: skip
     residual: Annotated[
-        float | None,
-        Help("relative residual of a solve; by default 0.1 in L-BFGS, else 1e-8", above=0, below=1),
+        float | None, Help("relative, of a solve; 0.1 in L-BFGS, else 1e-8", above=0, below=1)
     ] = None
 
     requires: ClassVar[tuple[type[Capability], ...]] = (AttractiveLaplacian,)
@@ -102,15 +98,10 @@ class SpectralDirection(Preconditioner):
             weights = strongest(layout, weights, kappa)
         elif component_labels(layout, weights > SHIFT_OF_PIECES * least / layout.rows)[0] > 1:
             share = SHIFT_OF_PIECES
-        solver = LaplacianSolver(
-            layout,
-            weights,
-            scale=scale,
-            shift=share * scale * least,
-            degrees=np.where(free, degrees, AT_REST * degrees),
-            method=self.method,
-            rtol=self.residual or (LOOSE if self.loose else EXACT),
-        )
+        degrees = np.where(free, degrees, AT_REST * degrees)
+        rtol = self.residual or (LOOSE if self.loose else EXACT)
+        how: Any = {"shift": share * scale * least, "method": self.method, "rtol": rtol}
+        solver = LaplacianSolver(layout, weights, scale=scale, degrees=degrees, **how)
         self.note(f"the spectral direction solves with the Laplacian by {solver.description}")
         return solver
 

@@ -26,13 +26,11 @@ def test_preconditioners_are_positive_definite_and_linear(comm, kind):
     check_preconditioner(kind(), objective, objective.initial_point(0))
 
 
-@pytest.mark.parametrize(
-    "preconditioner", [SpectralDirection, PartialHessian, HessianDiagonalScaling]
-)
-def test_a_resumed_run_ends_at_the_same_bits(comm, preconditioner):
+@pytest.mark.parametrize("kind", [SpectralDirection, PartialHessian, HessianDiagonalScaling])
+def test_a_resumed_run_ends_at_the_same_bits(comm, kind):
     objective = build(comm)
     x = objective.initial_point(0)
-    check_resumption(lambda: LBFGS(preconditioner=preconditioner()), objective, x)
+    check_resumption(lambda: LBFGS(preconditioner=kind()), objective, x)
 
 
 def test_early_exaggeration_is_a_homotopy(comm):

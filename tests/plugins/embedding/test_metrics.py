@@ -74,9 +74,8 @@ def test_sparse_rows_have_the_neighbors_of_dense_ones(comm, metric):
     with pytest.raises(InputError, match="too small to square"):
         SparseDataset.of(scipy.sparse.csr_matrix(1e-170 * POINTS), comm)
     leading = principal_components(sparse.sparse, sparse.layout, 2)
-    np.testing.assert_allclose(
-        leading, principal_components(dense.values, dense.layout, 2), rtol=1e-5, atol=1e-4
-    )
+    wanted = principal_components(dense.values, dense.layout, 2)
+    np.testing.assert_allclose(leading, wanted, rtol=1e-5, atol=1e-4)
 
 
 class Descent(BaseEstimator):  # as pynndescent has one, importing which compiles for long
@@ -146,9 +145,8 @@ def test_directions_of_bytes_and_half_numbers_are_in_single_precision(kind):
     expected = np.sort(cdist(POINTS[80:], POINTS[:80], "cosine"), axis=1)[:, :7]
     np.testing.assert_allclose(model.kneighbors(new)[0], expected, rtol=1e-5)
     data = Dataset(POINTS[:80].astype(np.uint8), Layout(MPI.COMM_SELF, 80, 64))
-    np.testing.assert_allclose(
-        nearest_by(data, 7, "cosine")[1], brute_force(POINTS[:80], "cosine", 7)[1], rtol=1e-5
-    )
+    expected = brute_force(POINTS[:80], "cosine", 7)[1]
+    np.testing.assert_allclose(nearest_by(data, 7, "cosine")[1], expected, rtol=1e-5)
 
 
 def test_rows_without_distances_are_refused():
@@ -209,9 +207,8 @@ def test_new_points_are_placed_by_the_metric(metric):
     if metric == "cosine":
         longer = fitted.transform(3.0 * POINTS[100:])
         np.testing.assert_allclose(longer, fitted.transform(POINTS[100:]), atol=1e-6)
-    fitted._placed = replace(
-        fitted._placed, options=replace(fitted._placed.options, metric="hellinger")
-    )
+    options = replace(fitted._placed.options, metric="hellinger")
+    fitted._placed = replace(fitted._placed, options=options)
     with pytest.raises(InputError, match="cannot be placed by metric 'hellinger'"):
         fitted.transform(POINTS[:2])
 
@@ -264,9 +261,7 @@ def test_what_a_metric_cannot_have_is_told(comm, monkeypatch, rows, metric, word
 
 
 def test_a_perplexity_that_the_given_distances_cannot_have_is_said():
-    graph = kneighbors_graph(POINTS, 10, mode="distance")
-    sentences = []
-    found = SparseDataset.of(graph)
+    found, sentences = SparseDataset.of(kneighbors_graph(POINTS, 10, mode="distance")), []
     affinities_of(found, perplexity=30, metric="precomputed", note=sentences.append)
     assert len(sentences) == 1
     assert "10 neighbors of a point" in sentences[0]

@@ -27,13 +27,6 @@ def digits(comm, rows=90):
     return Dataset.from_array(DIGITS.data[:rows], comm=comm)
 
 
-def test_the_curve_of_umap_is_the_published_one():
-    # McInnes, Healy and Melville: a = 1.577 and b = 0.895 for min_dist = 0.1.
-    assert "1.57694 s^0.895061" in umap().repulsion.name
-    with pytest.raises(InputError, match="min_dist must be at most spread"):
-        umap(min_dist=2.0)
-
-
 @pytest.mark.parametrize("family", ["t_sne", "symmetric_sne"])
 def test_normalized_objectives_are_kullback_leibler_divergences(comm, family):
     data = digits(comm)
@@ -81,33 +74,28 @@ def cross_entropy(objective, x, mu):
 
 
 @pytest.mark.ranks(1, 3)
-def test_a_cross_entropy_is_its_sum_over_all_pairs(comm):
-    data = digits(comm)
-    objective = objectives.umap_embedding(data, comm, repulsive_weights="complement", init="random")
-    x = objective.layout.random_normal(0, 0.5)
+@pytest.mark.parametrize("given", ["points", "dense", "sparse"])
+def test_a_cross_entropy_is_its_sum_over_all_pairs(comm, given):
+    data, options = digits(comm), {"repulsive_weights": "complement", "init": "random"}
     made = affinities_of(data, "fuzzy")
     mu = data.layout.gather_rows(made.weights.toarray()) * made.total
     assert made.total == pytest.approx(mu.sum())
-    assert objective.value(x) == pytest.approx(cross_entropy(objective, x, mu), rel=1e-9)
-
-
-@pytest.mark.ranks(1, 3)
-@pytest.mark.parametrize("sparse", [False, True])
-def test_complements_are_of_the_affinities_that_were_given(comm, sparse):
-    mu = np.zeros((7, 7))
-    mu[np.arange(6), np.arange(1, 7)] = [0.2, 1.0, 0.5, 0.9, 0.1, 1.0]
-    mu += mu.T
-    matrix = scipy.sparse.csr_matrix(mu)
-    data = SparseDataset.of(matrix, comm) if sparse else Dataset.from_array(mu, comm=comm)
-    options = {"affinity": "precomputed", "repulsive_weights": "complement"}
+    if given != "points":
+        mu, options["affinity"] = np.diag([0.2, 1.0, 0.5, 0.9, 0.1, 1.0], 1), "precomputed"
+        mu = mu + mu.T
+        data = Dataset.from_array(mu, comm=comm) if given == "dense" else SparseDataset.of(mu, comm)
+        with pytest.raises(InputError, match="at most 1, and one is 3;"):
+            objectives.umap_embedding(Dataset.from_array(3 * mu, comm=comm), comm, **options)
     objective = objectives.umap_embedding(data, comm, **options)
     x = objective.layout.random_normal(0, 0.5)
     assert objective.value(x) == pytest.approx(cross_entropy(objective, x, mu), rel=1e-9)
-    with pytest.raises(InputError, match="at most 1, and one is 3;"):
-        objectives.umap_embedding(Dataset.from_array(3 * mu, comm=comm), comm, **options)
 
 
 def test_fuzzy_memberships_and_the_curve_of_umap_know_no_units():
+    # McInnes, Healy and Melville: a = 1.577 and b = 0.895 for min_dist = 0.1.
+    assert "1.57694 s^0.895061" in umap().repulsion.name
+    with pytest.raises(InputError, match="min_dist must be at most spread"):
+        umap(min_dist=2.0)
     squared = np.sort(np.random.default_rng(0).random((20, 9)), axis=1)
     for unit in (1e-100, 1e100):
         np.testing.assert_allclose(fuzzy_rows(unit * squared), fuzzy_rows(squared), rtol=1e-6)

@@ -16,8 +16,8 @@ from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.numerics import exponential
 from thalweg.parallel import Layout
-from thalweg_embedding import Family, PairFunction, embedding
-from thalweg_embedding.pairs.functions import LOGARITHM, log_one_plus, log_one_plus_single
+from thalweg_embedding import T_SNE, Family, PairFunction, embedding
+from thalweg_embedding.pairs.functions import log_one_plus, log_one_plus_single
 from thalweg_embedding.pairs.neighbor_pairs import NeighborPairs
 
 
@@ -37,9 +37,9 @@ def test_attraction_in_single_precision_errs_by_what_is_stated(comm):
     graph = (graph + graph.T).tocsr()[layout.start : layout.stop]
     for spread, offset in ((1e-3, 0.0), (1.0, 1e5), (100.0, -3.0), (1e4, 0.0)):
         rows = layout.random_normal(0, spread) + offset
-        single = NeighborPairs(layout, LOGARITHM, graph, single=True)
+        single = NeighborPairs(layout, T_SNE.attraction, graph, single=True)
         total, found = single.total_and_slopes(rows)
-        wanted, exact = NeighborPairs(layout, LOGARITHM, graph).total_and_slopes(rows)
+        wanted, exact = NeighborPairs(layout, T_SNE.attraction, graph).total_and_slopes(rows)
         # A collapsed map has a value near zero; objectives then add a constant to it.
         assert abs(total - wanted) <= single.relative_error * max(total, graph.sum())
         assert np.abs(found - exact).max() <= 1e-4 * np.abs(exact).max()

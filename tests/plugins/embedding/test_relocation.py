@@ -41,11 +41,8 @@ def vectors_of(objective):
     if objective.density is None:
         found["product"] = layout.gather_rows(objective.hessian_product(x, moves))
         found["diagonal"] = layout.gather_rows(objective.hessian_diagonal(x))
-    for part in (
-        SpectralDirection(),
-        FixedPoint(),
-        PartialHessian(tolerance=1e-6, inner_iterations=300),
-    ):
+    inner = PartialHessian(tolerance=1e-6, inner_iterations=300)
+    for part in (SpectralDirection(), FixedPoint(), inner):
         part.setup(objective, x)
         part.update(x)
         found[type(part).__name__] = layout.gather_rows(part.apply(moves))
