@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         UMAP,
         ElasticEmbedding,
         LargeVis,
+        LocalMAP,
         NegTSNE,
         PaCMAP,
         SymmetricSNE,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ELASTIC_EMBEDDING", "SYMMETRIC_SNE", "TSNE", "T_ELASTIC_EMBEDDING", "T_SNE", "UMAP",
-    "Affinities", "ElasticEmbedding", "Family", "LaplacianEigenmaps", "LargeVis",
+    "Affinities", "ElasticEmbedding", "Family", "LaplacianEigenmaps", "LargeVis", "LocalMAP",
     "LocallyLinearEmbedding", "NegTSNE", "NeighborsTransformer", "PaCMAP", "PairFunction",
     "PairwiseEmbedding", "SymmetricSNE", "affinities_of", "aligned_maps", "embedding",
     "faithfulness", "largevis", "map_quality", "negative_t_sne", "spectrum", "student_sne", "umap",

@@ -28,8 +28,8 @@ FOUND, MADE, SENT, KEPT = 80.0, 88.0, 27.0, 42.0
 LAPLACIAN_EDGES, LAPLACIAN_BYTES = 12.0, 40.0
 
 #: Bytes for each entry of PaCMAP's sets of pairs: for the run, and while they are made; and for
-#: each point that is drawn.
-PAIR_KEPT, PAIR_MADE, DRAWN_BYTES = 20.0, 15.0, 24.0
+#: each point that is drawn; and LocalMAP's for the run, relative to PaCMAP's.
+PAIR_KEPT, PAIR_MADE, DRAWN_BYTES, LOCAL_KEPT = 20.0, 15.0, 24.0, 1.5
 
 #: Modes of the mesh per point while a map is not wide, the most of all, and bytes of one.
 MODES, MAX_MODES, MODE_BYTES = 4.0, 2.0**24, 28.0
@@ -81,12 +81,13 @@ def estimate_pacmap(problem: Problem) -> list[PhaseEstimate]:
     """Loading, neighbors, random pairs, set-up and iterations of PaCMAP, which has no mesh."""
     options, n = problem.objective, problem.local_rows
     d = int(options.get("dimensions") or 2)
-    names = ("n_neighbors", "mid_near_ratio", "further_ratio")
-    counts = PairOptions(**{name: options[name] for name in names if name in options})
+    known = {"n_neighbors", "mid_near_ratio", "further_ratio"} & options.keys()
+    counts = PairOptions(**{name: options[name] for name in known})
     k, mid_near, further = pair_counts(problem.rows, counts)
     edges, drawn = 2.0 * (k + mid_near + further), float(DRAWN * mid_near)
+    kept = PAIR_KEPT * (LOCAL_KEPT if options["name"] == "localmap" else 1.0)
     pairs = PhaseEstimate(
-        "pairs", PAIR_KEPT * n * edges,
+        "pairs", kept * n * edges,
         n * (PAIR_MADE * edges + DRAWN_BYTES * drawn + 16.0 * problem.columns),
         advice="use a smaller n_neighbors",
     )  # fmt: skip

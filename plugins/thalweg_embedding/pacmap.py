@@ -1,7 +1,7 @@
 """PaCMAP: few attracting and repelling pairs, chosen once, and three phases of their weights."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -10,10 +10,10 @@ import numpy as np
 from thalweg.data import Dataset
 from thalweg.parallel import MPI, Layout
 from thalweg.plugins import Help, with_options
-from thalweg_embedding.affinities.pair_sets import PairOptions, PairSets, pair_sets
+from thalweg_embedding.affinities.pair_sets import PairOptions, PairSets, pair_matrix, pair_sets
 from thalweg_embedding.defaults import MANY_ROWS, NOISE, START_SCALE
 from thalweg_embedding.options import AffinityOptions, Dimensions
-from thalweg_embedding.pairs.pair_sum import CombinedPairs
+from thalweg_embedding.pairs.pair_sum import CombinedPairs, PairSum
 from thalweg_embedding.pairs.parametric import pacmap_functions
 from thalweg_embedding.pairs.sum_methods import attractive_sum
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
@@ -40,32 +40,21 @@ class PaCMAPObjective(PairwiseEmbedding):
     homotopy_name = "mid_near_weight"
 
     def __init__(
-        self,
-        layout: Layout,
-        pairs: PairSets,
-        *,
-        start: Start | None = None,
-        stages: Sequence[float] = STAGES,
+        self, layout: Layout, pairs: PairSets, *, start: Start | None, stages: Sequence[float]
     ) -> None:
-        near, mid_near, further = pacmap_functions()
-        single = layout.rows >= MANY_ROWS
-        self.pairs = pairs
-        self._attracted = CombinedPairs(
-            attractive_sum(layout, near, pairs.neighbors, single),
-            attractive_sum(layout, mid_near, pairs.mid_near, single),
-            (1.0, 0.0),
-        )
+        self.layout, self.pairs, weights = layout, pairs, pair_matrix(layout, pairs.neighbors)
+        near, mid_near, further = (self._sum_over(*each) for each in enumerate(pairs[:3]))
+        self._attracted = CombinedPairs(near, mid_near, (1.0, 0.0))
         super().__init__(
-            layout,
-            pairs.neighbors,
-            self._attracted,
-            attractive_sum(layout, further, pairs.further, single),
-            normalized=False,
-            start=start,
-            stages=stages,
-            stop=STOP,
-            label="pacmap",
-        )
+            layout, weights, self._attracted, further, normalized=False, start=start,
+            stages=stages, stop=STOP, label="pacmap",
+        )  # fmt: skip
+        self._enter_phase(0.0)
+
+    def _sum_over(self, function: int, numbers: np.ndarray) -> PairSum:
+        """Sum of a function of PaCMAP's over pairs.  Collective."""
+        matrix, single = pair_matrix(self.layout, numbers), self.layout.rows >= MANY_ROWS
+        return attractive_sum(self.layout, pacmap_functions()[function], matrix, single)
 
     @property
     def homotopy_parameter(self) -> float:
@@ -74,7 +63,10 @@ class PaCMAPObjective(PairwiseEmbedding):
 
     @homotopy_parameter.setter
     def homotopy_parameter(self, value: float) -> None:
-        self._attracted.factors = _attraction_weights(value)
+        self._enter_phase(value)
+
+    def _enter_phase(self, mid_near: float) -> None:
+        self._attracted.factors = _attraction_weights(mid_near)
 
     def value_at(self, parameter: float, value: float) -> float:
         """The value with another w_MN, and the w_NB that goes with it."""
@@ -93,48 +85,45 @@ def _attraction_weights(mid_near: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class PaCMAPOptions(PairOptions):
-    """Options of :func:`pacmap`: those of its map and its pairs, and where it starts."""
+    """Options of PaCMAP: those of its map and its pairs, and where it starts."""
 
     dimensions: Dimensions = 2
     init: Annotated[
         Literal["auto", "random", "pca"],
-        Help(
-            "where the map starts: random numbers, or principal components, which auto takes where "
-            "the data have as many columns"
-        ),
+        Help("start: random numbers, or principal components (auto, if possible)"),
     ] = "auto"
-    init_scale: Annotated[
-        float, Help("standard deviation of the starting map", unit="map units", above=0)
-    ] = START_SCALE
+    init_scale: Annotated[float, Help("start's deviation", unit="map units", above=0)] = START_SCALE
 
 
-@with_options(PaCMAPOptions)
-def pacmap(
-    dataset: Dataset,
-    comm: MPI.Comm,
-    *,
-    start: np.ndarray | None = None,
-    stages: Sequence[float] = STAGES,
-    **options: Any,
-) -> PaCMAPObjective:
-    """PaCMAP: w_NB sum s/(10 + s) + w_MN sum s/(10,000 + s) + sum 1/(1 + s), s = 1 + d."""
-    chosen = PaCMAPOptions(**options)
-    init, scale = chosen.init, chosen.init_scale
-    layout = dataset.layout.with_columns(chosen.dimensions)
-    check_dimensions(layout)
-    notes: list[str] = []
-    pairs = pair_sets(dataset, chosen, notes.append)
-    if init == "auto":
-        init = "pca" if layout.columns <= dataset.layout.columns else "random"
-    noise = NOISE * scale if start is None else 0.0
-    if start is None and init == "pca":
-        start = principal_components(dataset, layout.columns, scale)
-    objective = PaCMAPObjective(
-        layout, pairs, start=Start(layout, start, scale, noise), stages=stages
-    )
-    objective.options = AffinityOptions(
-        affinity="uniform", n_neighbors=pairs.n_neighbors, metric=chosen.metric
-    )
-    for note in notes:
-        objective.note(note)
-    return objective
+def of_pairs(made: type[PaCMAPObjective], usual: Sequence[float]) -> Callable[..., Any]:
+    """Builder of an objective of this class, with these stages, from configured options."""
+
+    @with_options(PaCMAPOptions)
+    def build(
+        dataset: Dataset, comm: MPI.Comm, *, start: Any = None, stages: Any = usual, **options: Any
+    ) -> PaCMAPObjective:
+        chosen = PaCMAPOptions(**options)
+        init, scale = chosen.init, chosen.init_scale
+        layout = dataset.layout.with_columns(chosen.dimensions)
+        check_dimensions(layout)
+        notes: list[str] = []
+        pairs = pair_sets(dataset, chosen, notes.append)
+        if init == "auto":
+            init = "pca" if layout.columns <= dataset.layout.columns else "random"
+        noise = NOISE * scale if start is None else 0.0
+        if start is None and init == "pca":
+            start = principal_components(dataset, layout.columns, scale)
+        begin = Start(layout, start, scale, noise)
+        objective = made(layout, pairs, start=begin, stages=stages)
+        objective.options = AffinityOptions(
+            affinity="uniform", n_neighbors=pairs.neighbors.shape[1], metric=chosen.metric
+        )
+        for note in notes:
+            objective.note(note)
+        return objective
+
+    return build
+
+
+#: The function that the plugin's spec names: ``build(dataset, comm, **options)``.
+pacmap = of_pairs(PaCMAPObjective, STAGES)

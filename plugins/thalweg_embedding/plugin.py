@@ -17,6 +17,7 @@ SUMMARIES = {
     "largevis": "LargeVis: cross-entropy of entropic affinities with t-SNE's kernel",
     "neg-t-sne": "Neg-t-SNE: t-SNE by negative sampling, its loss summed over all pairs",
     "pacmap": "PaCMAP: neighbors, mid-near and further pairs, chosen once, in three phases",
+    "localmap": "LocalMAP: PaCMAP whose last further pairs are of points that are near in the map",
     "laplacian-eigenmaps": "Laplacian eigenmaps: near neighbors, with orthonormal coordinates",
     "lle": "locally linear embedding: points as combinations of their neighbors",
     "spectral": "spectral direction: the graph Laplacian of the affinities, set up once",
@@ -27,16 +28,12 @@ SUMMARIES = {
 
 
 def _pairwise(name: str, code: str, *estimators: str, staged: bool = True) -> ObjectiveSpec:
-    estimate = "estimate_pacmap" if name == "pacmap" else "estimate"
+    estimate = "estimate_pacmap" if name in ("pacmap", "localmap") else "estimate"
     return ObjectiveSpec(
-        name=name,
-        summary=SUMMARIES[name],
-        load=f"thalweg_embedding.{code}",
-        aliases=estimators,
-        preconditioner="spectral",
-        stop=STOP if staged else {},
+        name=name, summary=SUMMARIES[name], load=f"thalweg_embedding.{code}", aliases=estimators,
+        preconditioner="spectral", stop=STOP if staged else {},
         estimate=f"thalweg_embedding.memory_estimate:{estimate}",
-    )
+    )  # fmt: skip
 
 
 def _eigenproblem(name: str, builder: str, estimator: str) -> ObjectiveSpec:
@@ -57,6 +54,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
         _pairwise("t-sne", code + "t_sne", "TSNE"),
         _pairwise("umap", code + "umap_embedding", "UMAP"),
         _pairwise("pacmap", "pacmap:pacmap", "PaCMAP"),
+        _pairwise("localmap", "localmap:localmap", "LocalMAP"),
         _pairwise("largevis", code + "largevis_embedding", "LargeVis"),
         _pairwise("neg-t-sne", code + "negative_t_sne_embedding", "NegTSNE"),
         _pairwise("s-sne", code + "symmetric_sne", "SymmetricSNE"),
@@ -85,13 +83,13 @@ def thalweg_solvers() -> list[SolverSpec]:
 @hookimpl
 def thalweg_preconditioners() -> list[PreconditionerSpec]:
     """The partial-Hessian strategies."""
-    package = "thalweg_embedding.preconditioners."
     code = {
         "spectral": "spectral:SpectralDirection",
         "partial-hessian": "partial_hessian:PartialHessian",
         "fixed-point": "diagonal:FixedPoint",
         "hessian-diagonal": "diagonal:HessianDiagonalScaling",
     }
+    package = "thalweg_embedding.preconditioners."
     return [
         PreconditionerSpec(name=name, summary=SUMMARIES[name], load=package + load)
         for name, load in code.items()

@@ -20,7 +20,7 @@ from thalweg_embedding import TSNE, LaplacianEigenmaps, PaCMAP
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_isometry import SecantPCA, certify
 
-NAMES = ("UMAP", "ElasticEmbedding", "LargeVis", "NegTSNE", "SymmetricSNE")
+NAMES = ("LocalMAP", "UMAP", "ElasticEmbedding", "LargeVis", "NegTSNE", "SymmetricSNE")
 MAPS = (TSNE, PaCMAP, *(getattr(maps, name) for name in NAMES))
 EIGENVECTORS = (LaplacianEigenmaps, maps.LocallyLinearEmbedding)
 

@@ -21,6 +21,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "laplacian-eigenmaps": {},
     "largevis": {},
     "lle": {},
+    "localmap": {"n_neighbors": 4},
     "mlp": {},
     "near-isometry": {},
     "neg-t-sne": {},

@@ -342,6 +342,7 @@ class SavedRun:
         """
         with refusing_malformed():
             state = restored(state, content["state"])
+            self.objective.restore(restored(self.objective.state(), content["objective"]))
             if self.preconditioner is not None:
                 own = self.preconditioner.state()
                 self.preconditioner.restore(restored(own, content["preconditioner"]))
@@ -383,6 +384,7 @@ class SavedRun:
         content = {
             "parts": self.parts,
             "state": state,
+            "objective": self.objective.state(),
             "preconditioner": self.preconditioner.state() if self.preconditioner else {},
             "progress": vars(replace(self.at, elapsed=elapsed)),
             "seconds": self.seconds,

@@ -54,7 +54,7 @@ class Homotopy(Capability):
         """``x``, or a point beside it where no solver gets away from it at any parameter.
 
         The driver calls this at the beginning of each stage but the first.  Collective; it must
-        be deterministic.
+        be deterministic.  What it changes in the objective is its :meth:`Objective.state`.
         """
         return x
 

@@ -123,6 +123,16 @@ class Objective(HasNotes, Identified, ABC):
         """Typical length of the variable, for step caps; None where it has no meaning."""
         return None
 
+    def state(self) -> Any:
+        """What a stage of a homotopy has changed in it, as a preconditioner's; by default nothing.
+
+        A run that is resumed takes it back.
+        """
+        return {}
+
+    def restore(self, state: Any) -> None:
+        """Take back what :meth:`state` gave.  Collective."""
+
     def metrics(self, x: Array) -> Mapping[str, Any]:
         """Measures of a final iterate, for ``result.json``; by default none."""
         return {}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -10,7 +10,7 @@ from numba import prange
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import kernel, rows_at
+from thalweg.parallel import Layout, kernel, rows_at
 from thalweg.plugins import Help
 from thalweg_embedding.affinities.distances import SparseDataset, measured_rows, nearest_by
 from thalweg_embedding.affinities.symmetric import both_ways, column_numbers
@@ -26,19 +26,13 @@ SCALE = slice(3, 6)
 DRAWN = 6
 
 
-@dataclass(frozen=True)
-class PairSets:
-    """Pairs of points: this rank's rows of symmetric matrices that count each pair once.
+class PairSets(NamedTuple):
+    """Numbers of the points that this rank's are paired with, of shape (local_rows, count)."""
 
-    A pair has half its count in both directions, so that a matrix sums to the number of pairs.
-    They are CSR, of shape (local_rows, rows); the numbers are those of a point.
-    """
-
-    neighbors: scipy.sparse.csr_matrix
-    mid_near: scipy.sparse.csr_matrix
-    further: scipy.sparse.csr_matrix
-    n_neighbors: int
-    n_further: int
+    neighbors: np.ndarray
+    mid_near: np.ndarray
+    further: np.ndarray
+    seed: int  # with which they were drawn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,18 +40,11 @@ class PairOptions:
     """How many pairs PaCMAP draws, and of which neighbors; the seed is that of the search, too."""
 
     n_neighbors: Annotated[
-        int | None,
-        Help("neighbors of a point; by default 10, more from 10,000 points on", minimum=1),
+        int | None, Help("neighbors of a point; 10, more from 10,000 points on", minimum=1)
     ] = None
-    mid_near_ratio: Annotated[
-        float, Help("mid-near pairs of a point, relative to its neighbors", minimum=0)
-    ] = 0.5
-    further_ratio: Annotated[
-        float, Help("further pairs of a point, relative to its neighbors", above=0)
-    ] = 2.0
-    metric: Annotated[
-        Literal["euclidean", "cosine", "correlation"], Help("distance of the data")
-    ] = "euclidean"
+    mid_near_ratio: Annotated[float, Help("mid-near pairs for a neighbor", minimum=0)] = 0.5
+    further_ratio: Annotated[float, Help("further pairs for a neighbor", above=0)] = 2.0
+    metric: Annotated[Literal["euclidean", "cosine", "correlation"], Help("distance")] = "euclidean"
     neighbor_search: Search = "exact"
     seed: Annotated[int, Help("seed of the random pairs", minimum=0)] = 0
 
@@ -72,9 +59,7 @@ def pair_counts(rows: int, options: PairOptions) -> tuple[int, int, int]:
 
 
 def pair_sets(
-    dataset: Dataset,
-    options: PairOptions | None = None,
-    note: Callable[[str], None] = lambda sentence: None,
+    dataset: Dataset, options: PairOptions, note: Callable[[str], None] = lambda sentence: None
 ) -> PairSets:
     """Draw the sets, the same ones at any number of ranks.  Collective.
 
@@ -83,7 +68,6 @@ def pair_sets(
     neighbors.  Of six points drawn, the second nearest makes a mid-near pair.  Further pairs are
     drawn from the points that are no neighbors.
     """
-    options = options or PairOptions()
     if isinstance(dataset, SparseDataset):
         raise InputError(
             "PaCMAP chooses pairs by distances between points of any ranks, for which it needs "
@@ -113,12 +97,17 @@ def pair_sets(
     further = np.empty((len(own), n_further), dtype=np.int64)
     taken = np.sort(np.hstack([own, near]), axis=1)
     _draw(np.ascontiguousarray(uniform[:, drawn * n_mid_near :]), taken, rows, further)
-    sets = []
-    for columns in (near, mid_near, further):
-        halves = np.full(columns.shape, 0.5)
-        there, back = both_ways(layout, column_numbers(layout, columns), halves)
-        sets.append((there + back).tocsr())
-    return PairSets(sets[0], sets[1], sets[2], k, n_further)
+    near, mid_near, further = (column_numbers(layout, e) for e in (near, mid_near, further))
+    return PairSets(near, mid_near, further, options.seed)
+
+
+def pair_matrix(layout: Layout, numbers: np.ndarray) -> scipy.sparse.csr_matrix:
+    """This rank's rows of a symmetric matrix that counts each pair once.  Collective.
+
+    A pair has half its count in both directions, so that the matrix sums to the number of pairs.
+    """
+    there, back = both_ways(layout, numbers, np.full(numbers.shape, 0.5))
+    return (there + back).tocsr()
 
 
 def _neighbors(dataset: Dataset, k: int, options: PairOptions, note) -> np.ndarray:

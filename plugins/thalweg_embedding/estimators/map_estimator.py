@@ -273,6 +273,7 @@ class MapEstimator(MapTransformer):
         with job_threads(self.n_jobs, data.comm):
             fixed = {"start": self.embedding_, **model._fitted_options()}
             _, objective = model._objective(data, None, fixed)
+            objective.restore(self._state)
             return faithfulness(data, self.embedding_, objective, neighbors=neighbors)
 
     @available_if(places_new_points)
@@ -355,8 +356,9 @@ class MapEstimator(MapTransformer):
         self.trace_ = result.trace
         self.notes_ = result.notes
         self._fitted_parameters = self.get_params(deep=False)
-        self._placed = None
+        self._placed = self._state = None
         if objective.options is not None and self.keep_data:
+            self._state = objective.state()
             self._placed = PlacedMap(
                 rows,
                 objective.layout.gather_rows(result.x),

@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from scipy.spatial.distance import pdist
+
 import thalweg
 from thalweg.data import Dataset, comm_of
 from thalweg.parallel import shared_seed
 from thalweg.plugins import estimator
 from thalweg_embedding import objectives
 from thalweg_embedding.estimators.map_estimator import MapEstimator
+from thalweg_embedding.localmap import LAST_STAGES, NEAR, localmap
 from thalweg_embedding.pacmap import pacmap
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 
@@ -107,7 +110,25 @@ class PaCMAP(MapEstimator):
 
     def _repulsion_of_point(self, objective: Any) -> float:
         pairs, rows = objective.pairs, objective.layout.rows
-        return float(pairs.n_further / pairs.n_neighbors / rows)
+        return float(pairs.further.shape[1] / pairs.neighbors.shape[1] / rows)
+
+
+@estimator
+class LocalMAP(PaCMAP):
+    """LocalMAP (Wang, Sun, Huang and Rudin 2025): PaCMAP, with wider gaps between clusters.
+
+    In the last phase neighbors attract more where they are near, and further pairs are drawn anew,
+    again and again, from points up to 10 units away in the map.
+    """
+
+    _build = staticmethod(localmap)
+    _going_on: ClassVar[Mapping[str, Any]] = {"stages": LAST_STAGES}
+
+    def _repulsion_of_point(self, objective: Any) -> float:
+        # By all near points, whose share is seen in a thousand; in units of the attraction.
+        places, rows = objective.layout.gather_rows(self.embedding_), objective.layout.rows
+        share = float((pdist(places[:: 1 + rows // 1000]) <= NEAR).mean())
+        return super()._repulsion_of_point(objective) / (0.5 * NEAR * max(share, 1.0 / rows))
 
 
 @estimator

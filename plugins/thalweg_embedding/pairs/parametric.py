@@ -102,10 +102,12 @@ def cross_entropy_functions(a: float, b: float, offset: float) -> Functions:
 
 
 @functools.cache
-def pacmap_functions() -> tuple[PairFunction, PairFunction, PairFunction]:
-    """PaCMAP's of neighbors, mid-near pairs and further pairs, s = 1 + d.
+def pacmap_functions() -> tuple[PairFunction, ...]:
+    """PaCMAP's of neighbors, mid-near pairs and further pairs, and LocalMAP's of neighbors.
 
-    s/(10 + s), s/(10,000 + s) and 1/(1 + s): Wang, Huang, Rudin and Shaposhnik (2021), section 4.
+    s/(10 + s), s/(10,000 + s) and 1/(1 + s), s = 1 + d: Wang, Huang, Rudin and Shaposhnik (2021),
+    section 4; u/(10 + s) + arctan(u/sqrt(10))/sqrt(10), u = sqrt(s), of slope 10/(u (10 + s)^2):
+    Wang, Sun, Huang and Rudin (2025).
     """
 
     def share(real: Any, c: float) -> Callable[..., Any]:
@@ -126,6 +128,17 @@ def pacmap_functions() -> tuple[PairFunction, PairFunction, PairFunction]:
 
         return function
 
+    def local(real: Any) -> Callable[..., Any]:
+        half, one, two, ten, root = (real(n) for n in (0.5, 1.0, 2.0, 10.0, 10.0**-0.5))
+
+        def function(d: Any) -> Any:
+            s = one + d
+            u, k = np.sqrt(s), one / (ten + s)
+            slope = ten * k * k / u
+            return u * k + root * np.arctan(root * u), slope, -slope * (two * k + half / s)
+
+        return function
+
     def made(place: int, body: Callable[..., Any], name: str) -> PairFunction:
         source = pacmap_functions, (), place
         return PairFunction.of_precision(body, f"{name}, s = 1 + d", source=source)
@@ -134,4 +147,5 @@ def pacmap_functions() -> tuple[PairFunction, PairFunction, PairFunction]:
         made(0, functools.partial(share, c=10.0), "s/(10 + s)"),
         made(1, functools.partial(share, c=10_000.0), "s/(10000 + s)"),
         made(2, inverse, "1/(1 + s)"),
+        made(3, local, "sqrt(s)/(10 + s) + arctan(sqrt(s/10))/sqrt(10)"),
     )

@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 from thalweg.data import Dataset
 from thalweg_embedding import TSNE, UMAP, ElasticEmbedding, LargeVis, NegTSNE, PaCMAP, SymmetricSNE
 from thalweg_embedding.affinities.row_affinities import entropic_rows, fuzzy_rows
+from thalweg_embedding.estimators.neighbor_embeddings import LocalMAP
 from thalweg_embedding.objectives import elastic_embedding
 
 POINTS = load_digits().data
@@ -35,7 +36,7 @@ def test_rows_join_a_map_in_whatever_form_they_come(forms):
     ("kind", "options"),
     [
         *[(kind, {}) for kind in (TSNE, SymmetricSNE, UMAP, LargeVis, NegTSNE, ElasticEmbedding)],
-        (PaCMAP, {}),
+        *((kind, {}) for kind in (PaCMAP, LocalMAP)),
         (PaCMAP, {"metric": "correlation"}),
         (TSNE, {"metric": "cosine"}),
         (TSNE, {"metric": "cityblock"}),

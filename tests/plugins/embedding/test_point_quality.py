@@ -12,19 +12,9 @@ from sklearn.neighbors import NearestNeighbors
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg_embedding import (
-    T_SNE,
-    TSNE,
-    UMAP,
-    PaCMAP,
-    affinities_of,
-    embedding,
-    faithfulness,
-    map_quality,
-    umap,
-)
+from thalweg_embedding import T_SNE, affinities_of, embedding, faithfulness, map_quality, umap
+from thalweg_embedding.estimators.neighbor_embeddings import TSNE, UMAP, LocalMAP, PaCMAP
 from thalweg_embedding.families import ELASTIC_EMBEDDING
-from thalweg_embedding.pacmap import pacmap
 
 POINTS, DIGITS = (part[:120] for part in load_digits(return_X_y=True))
 
@@ -154,7 +144,8 @@ def test_ranks_agree_with_one(comm, places, family, options):
         faithfulness(data, data.layout.local(places), neighbors=4 + comm.rank)
 
 
-MODELS = [TSNE(density=0.1), UMAP(), PaCMAP(), TSNE(metric="cosine"), TSNE(target_weight=0.1)]
+PAIRS = PaCMAP(), LocalMAP()
+MODELS = [TSNE(density=0.1), UMAP(), *PAIRS, TSNE(metric="cosine"), TSNE(target_weight=0.1)]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -168,13 +159,15 @@ def test_estimators_tell_what_they_can(model):
     assert not hasattr(model, "faithfulness")
 
 
-def test_scores_of_pacmap_are_of_the_pairs_that_were_fitted(monkeypatch):
-    made = []
-    build = lambda *data, **options: made.append(pacmap(*data, **options)) or made[-1]  # noqa: E731
-    monkeypatch.setattr(PaCMAP, "_build", staticmethod(build))
-    model = PaCMAP(random_state=5, max_iter=30).fit(POINTS)
-    model.faithfulness()
-    assert (made[0].pairs.further != made[1].pairs.further).nnz == 0
+@pytest.mark.parametrize("kind", [PaCMAP, LocalMAP])
+def test_scores_of_pacmap_are_of_the_pairs_that_were_fitted(monkeypatch, kind):
+    made, own = [], kind._build
+    build = lambda *data, **options: made.append(own(*data, **options)) or made[-1]  # noqa: E731
+    monkeypatch.setattr(kind, "_build", staticmethod(build))
+    model = kind(random_state=5, max_iter=30).fit(POINTS)
+    assert "singularity" in model.faithfulness()
+    one, other = (objective.value(model.embedding_) for objective in made)
+    assert one == other == pytest.approx(model.objective_)
 
 
 def test_what_does_not_fit_is_refused(places):
