@@ -15,6 +15,7 @@ import numpy as np
 from thalweg.engines.hessian import GaussNewtonProduct
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Array, sum_over_ranks
+from thalweg.plugins import Option
 from thalweg_saddlefree.capabilities import (
     CurvatureForms,
     Forms,
@@ -105,6 +106,7 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, CurvatureForms, LayeredCurvat
     ) -> None:
         if loss not in LOSSES:
             raise InputError(f"loss must be one of {', '.join(LOSSES)}, not {loss!r}")
+        l2 = Option("l2", float, 0.0, "decay of the weights", minimum=0).check(l2, "JaxNetwork")
         self._model, self._loss, self.l2 = model, loss, float(l2)
 
         def mean_loss(tree: Any, data: tuple[Any, Any]) -> Any:

@@ -185,14 +185,26 @@ class _Step:
 
     def _over_ranks(self, function: Callable[..., Any], tree: Any) -> Any:
         """What a collective function makes of each array of a tree; on one rank the tree."""
-        comm, mapped = self.network.comm, self.jax.tree_util.tree_map
+        comm, lax = self.network.comm, self.jax.lax
         if comm.size == 1:
             return tree
+        leaves, form = self.jax.tree_util.tree_flatten(tree)
+        # As words, since JAX rounds doubles for callbacks where they are not its global type.
+        words = [lax.bitcast_convert_type(leaf, np.uint32) for leaf in leaves]
+
+        def together(words: list[Any]) -> list[np.ndarray]:
+            made = []
+            for leaf, word in zip(leaves, words, strict=True):
+                mine = np.array(word).reshape(-1).view(leaf.dtype).reshape(leaf.shape)
+                whole = np.array(function(comm, mine), leaf.dtype)
+                made.append(whole.reshape(-1).view(np.uint32).reshape(word.shape))
+            return made
+
         callback = importlib.import_module("jax.experimental").io_callback
-        return callback(
-            lambda tree: mapped(lambda leaf: function(comm, np.array(leaf)), tree),
-            self.jax.eval_shape(lambda: tree), tree, ordered=True,
-        )  # fmt: skip
+        shapes = self.jax.eval_shape(lambda: words)
+        pairs = zip(callback(together, shapes, words, ordered=True), leaves, strict=True)
+        wholes = [lax.bitcast_convert_type(word, leaf.dtype) for word, leaf in pairs]
+        return self.jax.tree_util.tree_unflatten(form, wholes)
 
     def _key(self, seed: int, number: Any) -> Any:
         """Key of this rank's random numbers."""
@@ -276,7 +288,8 @@ class _Step:
             directions = [jnp.where(of == layer, along, 0) for layer in range(len(starts))]
         directions.append(state.last)
         for _ in range(solver.lanczos):
-            vector = self._solved(state, self.network.batched[solver.curvature](x, along, *batch))
+            product = self.network.batched[solver.curvature](x, along, *batch)
+            vector = self._solved(state, self._over_ranks(sum_large, product))
             length = jnp.maximum(jnp.linalg.norm(vector), jnp.finfo(x.dtype).tiny)
             along = vector * (jnp.linalg.norm(along) / length)
             directions.append(along)

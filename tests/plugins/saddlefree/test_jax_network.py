@@ -180,6 +180,8 @@ def test_parameters_without_a_tap_and_unknown_losses_are_refused():
     tree = {"a": {"kernel": np.ones((4, 3))}, "b": {"kernel": np.ones((3, 3))}}
     with pytest.raises(InputError, match="loss must be one of"):
         JaxNetwork(MPI.COMM_SELF, perceptron, tree, (inputs, targets), "hinge")
+    with pytest.raises(InputError, match="'l2' of JaxNetwork must"):
+        JaxNetwork(MPI.COMM_SELF, perceptron, {}, data(3), "softmax", l2=float("nan"))
     for layers in "a", "abb":  # once too few, and twice, as in a recurrence
 
         def model(p, a, tap, layers=layers):
@@ -258,14 +260,23 @@ def test_updates_are_pure():
 
 @pytest.mark.parametrize("options", [{}, {"lanczos": 1}, {"layerwise": True}])
 def test_its_steps_are_those_of_the_solver(options):
+    steps_agree(MPI.COMM_SELF, **options)
+
+
+@pytest.mark.ranks(2)
+def test_its_steps_are_those_of_the_solver_on_ranks(comm):
+    steps_agree(comm, lanczos=1, layerwise=True)
+
+
+def steps_agree(comm, **options):
     """In double precision, on all rows, of one output, whose factors no random sign changes."""
-    rows = data(30)[0], np.sin(data(30)[0][:, :1])
+    rows = [Layout(comm, 30).local(part) for part in (data(30)[0], np.sin(data(30)[0][:, :1]))]
     with jax.experimental.enable_x64():
         params, metric = network_of(5, 1, np.random.default_rng(2)), KroneckerPreconditioner()
-        network = JaxNetwork(MPI.COMM_SELF, perceptron, params, rows, "squared", precision="double")
+        network = JaxNetwork(comm, perceptron, params, rows, "squared", precision="double")
         metric.setup(network, network.initial_point(0))
         solver = SubspaceSaddleFree(preconditioner=metric, **options)
-        optimizer = saddle_free(perceptron, rows, "squared", **options)
+        optimizer = saddle_free(perceptron, rows, "squared", comm=comm, **options)
         state, memory = solver.init(network, network.initial_point(0)), optimizer.init(params)
         for _ in range(4):
             grads = network.unravel(state.gradient[:, 0])
