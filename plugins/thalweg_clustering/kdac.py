@@ -31,6 +31,7 @@ from thalweg_clustering.exact_sums import SAMPLE_ROWS, StreamedKernel
 from thalweg_clustering.feature_sums import NystromKernel
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.leading_subspace import Subspace, orthonormal_columns
+from thalweg_clustering.least_curvature import least_curvature
 from thalweg_clustering.prepared_data import (
     Preparation,
     centered_indicators,
@@ -39,7 +40,7 @@ from thalweg_clustering.prepared_data import (
 )
 from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 from thalweg_clustering.stiefel import best_gap, smallest_eigenvectors
-from thalweg_clustering.stiefel_objectives import KernelPairSum, LinkSum, least_curvature
+from thalweg_clustering.stiefel_objectives import KernelPairSum, LinkSum
 
 #: Similarity to all others together below which a row is like no other, and how little
 #: below one similarities may be before rounding decides.

@@ -3,7 +3,8 @@
 from thalweg.capability import Capability, missing_capabilities, require
 from thalweg.interfaces.capabilities import Homotopy, Manifold, ManifoldVariable
 from thalweg.interfaces.objective import Objective
-from thalweg.interfaces.solver import TRANSIENT, OwnRows, Preconditioner, Rows, Solver, SolverState
+from thalweg.interfaces.preconditioner import Preconditioner
+from thalweg.interfaces.solver import TRANSIENT, OwnRows, Rows, Solver, SolverState
 
 __all__ = [
     "TRANSIENT", "Capability", "Homotopy", "Manifold", "ManifoldVariable", "Objective", "OwnRows",
