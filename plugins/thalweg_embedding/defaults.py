@@ -47,7 +47,7 @@ LATE_STAGES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 #: Points from which a step may be longer than one map unit: it grows as the side of a map does,
 #: with the square root of the number of points.  No other limit was better on the whole (notes,
-#: "The limit on steps").  Fitted to those sets; it also ends the late stages.
+#: "The limit on steps").  Fitted to those sets; it ends the late stages, and doubles LocalMAP's.
 ROWS_PER_STEP = 15_000
 
 # -- the spectral direction ----------------------------------------------------------------

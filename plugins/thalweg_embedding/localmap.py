@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from numba import prange
 from thalweg.errors import InputError
 from thalweg.interfaces import Rows
 from thalweg.parallel import Array, kernel
+from thalweg_embedding.defaults import ROWS_PER_STEP
 from thalweg_embedding.pacmap import STAGES, PaCMAPObjective, of_pairs
 from thalweg_embedding.pairs.pair_sum import CombinedPairs
 
@@ -52,6 +53,11 @@ class LocalMAPObjective(PaCMAPObjective):
         self.attraction = self._attracted if mid_near > 0.0 else self._last_phase
         if mid_near > 0.0 and self.state().draws:  # another run begins
             self.restore(FurtherPairs(self.pairs.further))
+
+    def default_homotopy(self) -> Sequence[float]:
+        """With twice the stages of the last phase for many points, whose clusters part later."""
+        more = LAST_STAGES * (self.layout.rows >= ROWS_PER_STEP)
+        return (*super().default_homotopy(), *more)
 
     def value_at(self, parameter: float, value: float) -> float:
         """Not known, since other pairs count there."""
