@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import pdist, squareform
 
 from thalweg.data import Dataset, check_magnitude, comm_of
 from thalweg.engines.neighbors import nearest_neighbors
@@ -181,9 +181,15 @@ def trustworthiness(
 
     sample = sampled_rows(layout, SAMPLE, seed)
     tables = (layout.gather_some(rows, sample).astype(float) for rows in (values, embedding))
-    data, shown = (rows - rows.mean(axis=0) for rows in tables)  # whose products lose no digits
+    data, shown = (rows - rows.mean(axis=0) for rows in tables)
     count = min(neighbors, (len(sample) - 1) // 2)
-    return on_root(layout.comm, lambda: float(of_whole(data, shown, n_neighbors=count)))
+
+    def measured() -> float:
+        # By differences: products lose the digits of rows that are near each other far from 0.
+        apart = squareform(pdist(data))
+        return float(of_whole(apart, shown, n_neighbors=count, metric="precomputed"))
+
+    return on_root(layout.comm, measured)
 
 
 def intrinsic_dimension(squared: np.ndarray) -> float:

@@ -77,6 +77,8 @@ def test_sizes_are_in_map_units_and_centers_need_no_classes():
         assert large[name] == pytest.approx(3.0 * small[name])
     for name in ("recall", "center_correlation", "trustworthiness"):
         assert large[name] == pytest.approx(small[name])
+    points[7] = 1e10  # far from which the others are near each other
+    assert map_quality(points, points)["trustworthiness"] == 1.0
     assert "accuracy" not in small
     assert small["center_correlation"] > 0.5
 
