@@ -258,6 +258,10 @@ def test_notes_of_all_parts_are_told_once_each(comm, bowl, caplog):
     result = thalweg.minimize(objective, preconditioner=Telling(), iterations=2)
     assert result.notes == ("the objective fell back", "the preconditioner is the identity")
     assert caplog.messages == (["the objective fell back"] if comm.rank == 0 else [])
+    sentences = iter("ab")
+    objective.metrics = lambda x: objective.note(next(sentences)) or {}
+    told = [thalweg.minimize(objective, iterations=2).notes[1:] for _ in range(2)]
+    assert told == [("a",), ("b",)]  # what is noted in a run is told of it alone
 
 
 LOGARITHMIC = HomotopySchedule.logarithmic(1.0, 27.0, 9).values
