@@ -3,6 +3,7 @@
 import itertools
 
 from thalweg.plugins import PhaseEstimate, Problem
+from thalweg_saddlefree.networks.build import whole_network
 from thalweg_saddlefree.networks.objective import CHUNK
 
 #: Vectors of the weights' size that were measured on one machine, by solver; others take the last.
@@ -20,9 +21,9 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     options = problem.objective
     n, columns = problem.local_rows, float(problem.columns)
     auto = options["name"] == "autoencoder"
-    sizes = [float(size) for size in options.get("layers") or (columns, HIDDEN, CLASSES)]
-    if auto and sizes[-1] != columns:
-        sizes = [*sizes, *sizes[-2::-1]]
+    layers = options.get("layers")
+    given = whole_network(layers, problem.columns) if auto else layers or (columns, HIDDEN, CLASSES)
+    sizes = [float(size) for size in given]
     number = 8.0 if options.get("precision", "double") == "double" else 4.0
     weights = sum((a + 1.0) * b for a, b in itertools.pairwise(sizes))
     targets = 0.0 if auto else n * sizes[-1]

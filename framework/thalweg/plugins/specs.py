@@ -33,6 +33,8 @@ class Problem:
         Number of ranks.
     objective, solver, preconditioner
         Sections of the configuration, with every option.
+    read_columns
+        Columns that are read, of which ``[data] components`` makes ``columns``; else 0.
     """
 
     rows: int
@@ -41,6 +43,7 @@ class Problem:
     objective: Mapping[str, Any] = field(default_factory=dict)
     solver: Mapping[str, Any] = field(default_factory=dict)
     preconditioner: Mapping[str, Any] = field(default_factory=dict)
+    read_columns: int = 0
 
     @property
     def local_rows(self) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.errors import InputError
+from thalweg.numerics.principal import EXACT_SIZE
 from thalweg.plugins import ObjectiveSpec, PhaseEstimate, Problem, peaks, plugins
 from thalweg.plugins.specs import PROCESS_BYTES
 from thalweg.workbench.config import Method, read_configuration
@@ -91,15 +92,18 @@ def plans(
         if value is not None and value < 1:
             raise InputError(f"{name} must be at least 1, not {value}")
     configuration = read_configuration(config, changes)
-    shape = (0, 0) if configuration.data is None else (rows or 0, columns or 0)
-    if configuration.data is not None and 0 in shape:
-        stored = data_shape(configuration.data)
+    data, read = configuration.data, 0
+    shape = (0, 0) if data is None else (rows or 0, columns or 0)
+    if data is not None and 0 in shape:
+        stored = data_shape(data)
         shape = (rows or stored[0], columns or stored[1])
+        if data.get("components") is not None:
+            read = data_shape({**data, "components": None})[1]
     own = Method("", configuration.solver, configuration.preconditioner)
     made = []
     for method in configuration.methods or (own,):
         parts = (configuration.objective, method.solver, method.preconditioner or {})
-        made.append(planned(Problem(*shape, ranks, *parts), method.label))
+        made.append(planned(Problem(*shape, ranks, *parts, read), method.label))
     return made
 
 
@@ -111,7 +115,14 @@ def planned(problem: Problem, label: str = "") -> Plan:
             f"{spec.owner} does not say what it takes; name a function of its plugin in the "
             "field 'estimate' of its ObjectiveSpec"
         )
-    return Plan(problem, tuple(spec.resolve(spec.estimate)(problem)), label)
+    phases = spec.resolve(spec.estimate)(problem)
+    if problem.read_columns:
+        # What is read, centered and multiplied; and a matrix of all columns, or rows, if small.
+        read, small = problem.local_rows * problem.read_columns, min(problem.rows, EXACT_SIZE)
+        size = 24.0 * (read + min(small, problem.read_columns) ** 2)
+        advice = "use data that were projected before"
+        phases = [PhaseEstimate("components", 0.0, size, advice), *phases]
+    return Plan(problem, tuple(phases), label)
 
 
 def bytes_of(text: str) -> float:

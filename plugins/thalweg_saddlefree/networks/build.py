@@ -105,7 +105,7 @@ def build_autoencoder(dataset: Dataset, comm: MPI.Comm, **options: Any) -> Netwo
         Layer sizes that do not fit the data; values that do not fit the loss.
     """
     chosen = AutoencoderOptions(**options)
-    sizes = _whole_network(chosen.layers, dataset.layout.columns)
+    sizes = whole_network(chosen.layers, dataset.layout.columns)
     hidden = [ACTIVATIONS[chosen.activation]] * (len(sizes) - 2)
     hidden[len(hidden) // 2] = ACTIVATIONS[chosen.code]
     criterion: Loss
@@ -118,7 +118,7 @@ def build_autoencoder(dataset: Dataset, comm: MPI.Comm, **options: Any) -> Netwo
     return NetworkObjective.of_data(comm, dataset, dataset.values, network, chosen)
 
 
-def _whole_network(layers: Sequence[int] | None, columns: int) -> list[int]:
+def whole_network(layers: Sequence[int] | None, columns: int) -> list[int]:
     """Sizes of all layers, those of an encoder mirrored."""
     encoder = [columns, max(1, columns // 2), max(1, columns // 8)]
     if layers is not None:

@@ -55,6 +55,16 @@ def test_the_shape_is_that_of_the_data_after_the_choice_of_rows_and_columns(tmp_
     assert data_shape({"name": "digits", "rows": 100, "components": 5}) == (100, 5)
     with pytest.raises(InputError, match="has 40 rows"):
         data_shape({"path": str(path), "rows": 50})
+    np.save(path, np.zeros((2000, 9000), np.uint8))
+    config = {"data": {"path": str(path), "components": 50}, "objective": {"name": "t-sne"}}
+    (plan,) = plans(config, 1)
+    assert (plan.peak_phase.name, plan.problem.columns) == ("components", 50)
+    assert 3 * 8 * 2000 * 9000 < plan.memory < 6 * 8 * 2000 * 9000
+    default, same = (
+        plans({"objective": {"name": "autoencoder", **layers}, "data": {"name": "digits"}}, 1)[0]
+        for layers in ({}, {"layers": [64, 32, 8]})
+    )
+    assert default.memory == same.memory
 
 
 @pytest.mark.parametrize(
