@@ -74,8 +74,7 @@ class Dataset(Identified):
         if rows is self.values and rows.dtype.byteorder in "<>":
             # MPI does not know an order that is named, though it were the machine's own.
             plain = rows.dtype.newbyteorder("=")
-            rows = rows.view(plain) if rows.dtype.isnative else rows.astype(plain)
-            object.__setattr__(self, "values", rows)
+            object.__setattr__(self, "values", rows.astype(plain, copy=False).view(plain))
 
     @cached_property
     def digests(self) -> dict[str, str]:

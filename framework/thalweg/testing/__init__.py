@@ -23,7 +23,7 @@ from thalweg.testing.derivative_checks import (
     check_hessian_diagonal,
     check_hessian_product,
 )
-from thalweg.testing.probes import applied, check_symmetric, random_direction
+from thalweg.testing.probes import applied, check_symmetric
 from thalweg.testing.reference import SpringProblem
 from thalweg.testing.solver_checks import (
     check_preconditioner,
@@ -38,5 +38,4 @@ __all__ = [
     "check_gauss_newton_product", "check_gradient", "check_hessian_diagonal",
     "check_hessian_product", "check_homotopy", "check_manifold", "check_preconditioner",
     "check_ranks", "check_resumption", "check_same_start", "check_solver", "check_symmetric",
-    "random_direction",
 ]  # fmt: skip

@@ -16,7 +16,6 @@ from thalweg.testing.derivative_checks import (
     check_hessian_diagonal,
     check_hessian_product,
 )
-from thalweg.testing.probes import random_direction
 
 
 def check_capabilities(objective: Objective, x: Array) -> list[str]:
@@ -83,7 +82,7 @@ def check_manifold(objective: Objective, x: Array) -> None:
     size = max(1.0, norm(x))
     off = manifold.distance(x)
     assert off <= 1e-8 * size, f"the starting point is {off:.3g} away from the manifold"
-    raw = random_direction(objective, seed=5)
+    raw = objective.layout.random_normal(5)
     once = manifold.project(x, raw)
     length = max(1e-300, norm(once))
     change = norm(manifold.project(x, once) - once) / length

@@ -13,14 +13,7 @@ from thalweg.driver.evaluations import checked_evaluations, read_only
 from thalweg.engines.hessian import GaussNewtonProduct, HessianDiagonal, HessianProduct
 from thalweg.interfaces import Objective
 from thalweg.parallel import Array, max_over_ranks
-from thalweg.testing.probes import (
-    check_symmetric,
-    moved,
-    random_direction,
-    step_sizes,
-    tangent,
-    unit,
-)
+from thalweg.testing.probes import check_symmetric, moved, step_sizes, tangent, unit
 
 #: Differences lose this many times the rounding error of one evaluation.
 _ROUNDING = 30 * np.finfo(float).eps
@@ -52,7 +45,7 @@ def check_gradient(
         )
         size = layout.norm(gradient)
         assert np.isfinite(size), "the gradient has entries that are not finite"
-        probes = [random_direction(objective, seed + number) for number in range(3)]
+        probes = [objective.layout.random_normal(seed + number) for number in range(3)]
         if size > 0:
             probes.append(layout.size**0.5 / size * gradient)
         for direction in probes:
@@ -65,7 +58,7 @@ def check_hessian_product(objective: Objective, x: Array, *, tolerance: float = 
     norm = objective.layout.norm
     _probe_product(objective.hessian_product, objective, x, "the Hessian product")
     for seed in range(2):
-        direction = tangent(objective, x, random_direction(objective, seed))
+        direction = tangent(objective, x, objective.layout.random_normal(seed))
         product = objective.hessian_product(x, direction)
         size = norm(product)
         tried = []
@@ -88,7 +81,7 @@ def check_gauss_newton_product(objective: Objective, x: Array) -> None:
     dot, norm = objective.layout.dot, objective.layout.norm
     _probe_product(objective.gauss_newton_product, objective, x, "the Gauss-Newton product")
     for seed in range(3):
-        direction = random_direction(objective, seed)
+        direction = objective.layout.random_normal(seed)
         product = objective.gauss_newton_product(x, direction)
         curvature = dot(direction, product)
         assert curvature >= -1e-10 * norm(direction) * norm(product), (
@@ -166,5 +159,5 @@ def _gradient_difference(
 def _probe_product(
     product: Callable[[Array, Array], Array], objective: Objective, x: Array, name: str
 ) -> None:
-    u, v = random_direction(objective, 100), random_direction(objective, 101)
+    u, v = objective.layout.random_normal(100), objective.layout.random_normal(101)
     check_symmetric(functools.partial(product, read_only(x)), objective.layout, u, v, name)

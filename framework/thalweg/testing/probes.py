@@ -8,11 +8,6 @@ from thalweg.interfaces import ManifoldVariable, Objective
 from thalweg.parallel import MPI, Array, Layout
 
 
-def random_direction(objective: Objective, seed: int) -> Array:
-    """This rank's rows of standard normal numbers in the objective's layout.  Collective."""
-    return objective.layout.random_normal(seed)
-
-
 def unit(layout: Layout, index: int) -> Array:
     """This rank's rows of the unit vector along one entry of the variable."""
     rows, place = np.zeros(layout.shape), index - layout.start * layout.columns

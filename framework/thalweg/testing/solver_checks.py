@@ -17,7 +17,7 @@ from thalweg.driver.evaluations import checked_evaluations
 from thalweg.interfaces import Objective, Preconditioner, Solver, SolverState, require
 from thalweg.parallel import MPI, Array, agreed, on_root, sum_over_ranks
 from thalweg.result import Result, Status
-from thalweg.testing.probes import applied, check_symmetric, random_direction, same_bits, unit
+from thalweg.testing.probes import applied, check_symmetric, same_bits, unit
 
 #: Most unit vectors that a preconditioner is applied to.
 UNITS = 64
@@ -42,7 +42,7 @@ def check_preconditioner(preconditioner: Preconditioner, objective: Objective, x
     preconditioner.setup(objective, x)
     preconditioner.update(x)
     layout, apply = objective.layout, preconditioner.apply
-    residuals = [random_direction(objective, seed) for seed in range(4)]
+    residuals = [objective.layout.random_normal(seed) for seed in range(4)]
     if not preconditioner.state():
         entries = np.linspace(0, layout.size - 1, min(UNITS, layout.size)).astype(int).tolist()
         residuals += [unit(layout, index) for index in entries]

@@ -31,10 +31,10 @@ class RepulsiveBlocks(Capability):
     @classmethod
     def check(cls, objective: Any, x: Array) -> None:
         """Check that the repulsive part is symmetric and never negative.  Collective."""
-        from thalweg.testing import applied, check_symmetric, random_direction
+        from thalweg.testing import applied, check_symmetric
 
         layout = objective.layout
-        u, v = random_direction(objective, 11), random_direction(objective, 12)
+        u, v = objective.layout.random_normal(11), objective.layout.random_normal(12)
 
         product = functools.partial(objective.repulsive_product, x)
         check_symmetric(product, layout, u, v, "the repulsive part")
