@@ -128,10 +128,7 @@ class Objective(HasNotes, Identified, ABC):
         return None
 
     def state(self) -> Any:
-        """What a stage of a homotopy has changed in it, as a preconditioner's; by default nothing.
-
-        A run that is resumed takes it back.
-        """
+        """What stages of a homotopy have changed, as a preconditioner's; by default nothing."""
         return {}
 
     def restore(self, state: Any) -> None:

@@ -38,11 +38,8 @@ def test_early_exaggeration_is_a_homotopy(comm):
     # In equal ratios down to half, then evenly, as for all maps of few points.
     factors = [1 / 12, 24**-0.5, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
     np.testing.assert_allclose(objective.default_homotopy(), factors)
-    maps = []
-    result = thalweg.minimize(
-        objective, iterations=120, callback=lambda at: maps.append(at.rows.copy())
-    )
-    trace = result.trace
+    maps, keep = [], lambda at: maps.append(at.rows.copy())
+    trace = thalweg.minimize(objective, iterations=120, callback=keep).trace
     assert trace.homotopy_parameter == "lambda"
     np.testing.assert_allclose(trace["lambda"], np.array(factors)[trace["stage"].astype(int)])
     assert trace["stage"][-1] == 7.0

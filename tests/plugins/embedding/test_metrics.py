@@ -23,6 +23,8 @@ from thalweg_embedding.affinities.affinities_from_data import affinities_of
 from thalweg_embedding.affinities.distances import SparseDataset, nearest_by
 
 POINTS = load_digits().data[:120]
+SKEW = np.triu(1.0 - np.eye(9)) + 4.0 * np.eye(9)[:, ::-1] * (np.arange(9) > 6)
+LOOP = np.diag([0.0] * 7 + [0.5, 0.0]) + 1.0 - np.eye(9)
 
 
 def brute_force(points, metric, k):
@@ -169,10 +171,8 @@ def test_what_does_not_fit_is_refused_and_what_has_no_effect_is_noted():
     assert any("as in a graph of connectivity" in note for note in model.notes_)
     with pytest.raises(InputError, match="both given"):
         TSNE(perplexities=[5.0, 10.0], **options).fit(POINTS)
-    for options, name in (
-        ({"perplexity": 7.0, "affinity": "uniform"}, "perplexity"),
-        ({"n_neighbors": 7}, "n_neighbors"),
-    ):
+    uniform = {"perplexity": 7.0, "affinity": "uniform"}
+    for options, name in ((uniform, "perplexity"), ({"n_neighbors": 7}, "n_neighbors")):
         notes = TSNE(max_iter=3, **options).fit(POINTS).notes_
         assert any(note.startswith(f"{name} has no effect") for note in notes)
     assert not any("no effect" in note for note in TSNE(max_iter=3).fit(POINTS).notes_)
@@ -241,16 +241,8 @@ def test_rows_without_a_direction_are_orthogonal_to_all_others(comm, metric, spa
     [
         (POINTS[:20], "precomputed", "must be a square matrix, not 20 x 64"),
         (-np.ones((20, 20)), "precomputed", "must not be negative"),
-        (
-            np.triu(1.0 - np.eye(9)) + 4.0 * np.eye(9)[:, ::-1] * (np.arange(9) > 6),
-            "precomputed",
-            r"row 0 \(counted from 0\) differs from its column by 5; give \(D \+ D.T\)",
-        ),
-        (
-            np.diag([0.0] * 7 + [0.5, 0.0]) + 1.0 - np.eye(9),
-            "precomputed",
-            r"row 7 \(counted from 0\) has the distance 0.5 to itself; set the diagonal to 0",
-        ),
+        (SKEW, "precomputed", r"row 0 \(counted from 0\) differs .* by 5; give \(D \+ D.T\)"),
+        (LOOP, "precomputed", r"row 7 \(counted from 0\) has the distance 0.5 .* diagonal to 0"),
         (POINTS[:20], "euclidan", "unknown metric 'euclidan'; did you mean 'euclidean'"),
     ],
 )

@@ -156,9 +156,8 @@ def test_a_run_passes_the_three_phases_and_ends_at_the_wanted_objective(comm):
 
 
 def test_what_pacmap_cannot_take_is_said(comm):
-    sparse = SparseDataset.of(scipy.sparse.identity(20, format="csr"))
     with pytest.raises(InputError, match="needs dense rows"):
-        pacmap(sparse, comm)
+        pacmap(SparseDataset.of(scipy.sparse.identity(20, format="csr")), comm)
     with pytest.raises(InputError, match="further pairs that its run ended with"):
         localmap(digits(comm), comm).row_measures(None, None)
     objective = pacmap(digits(comm), comm, metric="cosine")
