@@ -140,6 +140,35 @@ HARMLESS: dict[tuple[str, str], str] = {
         "plugins/thalweg_isometry/search_state.py",
         "left = 3.0 * max(0.0, iterations - at[-1])",
     ): "a rule of thumb, which only says when an attempt is given up",
+    (
+        "plugins/thalweg_clustering/build.py",
+        "return PASSES * 1.0 * float(rows) ** 2 * pair",
+    ): "a predicted time that chooses between two ways to the same sums",
+    (
+        "plugins/thalweg_clustering/ism.py",
+        "negligible = shift < 0.002 * float(np.abs(phi).max())",
+    ): "any small share of Phi serves as that below which a shift is dropped",
+    (
+        "plugins/thalweg_clustering/leading_subspace.py",
+        "independent = values > 2e-12 * values[-1] if values[-1] > 0 else values > np.inf",
+    ): "any share between rounding and a direction that counts serves",
+    (
+        "plugins/thalweg_clustering/view_search.py",
+        "features = features[:, spread > 2e-06 * spread.max()]  "
+        "# the others are those of known clusters",
+    ): "any share between rounding and a feature that counts serves",
+    (
+        "plugins/thalweg_saddlefree/step_search.py",
+        "damping = max(8.0 * damping, 1e-4 * self.solver.largest())",
+    ): "how fast a damping grows that is too small for the spectrum",
+    (
+        "plugins/thalweg_saddlefree/subspace/model.py",
+        "independent = values > max(DEPENDENT, 16.0 * float(numbers.eps)) * values[-1]",
+    ): "any share between rounding and a direction that counts serves",
+    (
+        "plugins/thalweg_isometry/baselines.py",
+        "_, vectors = scipy.linalg.eigh(1.0 * (matrix + matrix.T))",
+    ): "the eigenvectors of a multiple are the same",
 }
 
 #: Changes of other kinds: file, text that occurs once in one line, what takes its place.

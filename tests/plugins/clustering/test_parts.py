@@ -128,9 +128,9 @@ def across(w):
 @pytest.mark.ranks(1, 2)
 def test_the_least_curvature_is_that_of_the_lagrangian_on_subspaces(comm, terms):
     stream = np.random.default_rng(1)
-    gamma, factors = stream.standard_normal(9), stream.standard_normal((9, 5, 2))
-    objective = terms(comm, gamma, factors, 2.0, 2)
-    w = np.linalg.qr(stream.standard_normal((5, 2)))[0]
+    gamma, factors = stream.standard_normal(40), stream.standard_normal((40, 14, 2))
+    objective = terms(comm, gamma, factors, 2.0, 3)
+    w = np.linalg.qr(stream.standard_normal((14, 3)))[0]
     phi = objective.fixed_point_matrix(w)
     basis, step = across(w), 1e-5
     hessian = []

@@ -131,6 +131,12 @@ def rounded(bits):
     return scaled(multiply, 2.0**-bits, 2.0**-24)
 
 
+def test_the_error_of_a_product_holds_where_both_factors_are_rounded():
+    product, error = scaled(np.matmul, 0.0, 2.0**-24)
+    factor = np.array([[1.0 + 0.99 * 2.0**-24]])  # which single precision rounds to 1
+    assert abs(product(factor, factor) - factor**2) <= error(1) * factor**2
+
+
 @pytest.mark.parametrize("quantity", QUANTITIES)
 @pytest.mark.parametrize("kind", ["plain", "far", "scaled"])
 @pytest.mark.parametrize("arithmetic", ["float32", "tf32", "bfloat16", 8, 11])
