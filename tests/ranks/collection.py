@@ -5,6 +5,7 @@ many.  For more, all selected tests that want the same count run under one ``mpi
 in a pytest on every rank, while this process runs its own tests.
 """
 
+import gc
 import os
 import signal
 import threading
@@ -15,6 +16,8 @@ from typing import Any
 import pytest
 from ranks.launch import INNER_FOLDER, INNER_RANKS, idle_ranks
 from ranks.world import World
+
+gc.disable()  # while what lives to the end is made: to look through it takes a third of the time
 
 #: The worlds of this session.
 WORLDS = pytest.StashKey[list[World]]()
@@ -86,15 +89,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     here: list[pytest.Item] = []
     # Of the tests on one rank, about half of the work is done in a process beside this one.
     tests = Path(__file__).parents[1]
-    rooms = ("driver", "engines", "parallel", "testing")
-    beside = {tests / "plugins", *(tests / "framework" / room for room in rooms)}
+    rooms = ("plugins", *(f"framework/{n}" for n in ("driver", "engines", "parallel", "testing")))
+    beside = {tests / room for room in (*rooms, "test_examples.py")}
     many = len({item.path for item in items}) > 20
     stand_ins: list[RankedTest] = []
     for item in items:
         ranks = getattr(item, "callspec", None) and item.callspec.params.get("ranks")
         if item.get_closest_marker("ranks") is None:
             ranks = 1
-        if ranks == 1 and not (many and beside & set(item.path.parents)):
+        if ranks == 1 and not (many and beside & {item.path, *item.path.parents}):
             here.append(item)
             continue
         world = worlds.setdefault(ranks, World(config.rootpath, ranks))
@@ -112,6 +115,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
+    gc.freeze()
+    gc.enable()
     worlds = session.config.stash.get(WORLDS, [])
     if session.config.option.collectonly or not worlds:
         return (yield)

@@ -30,11 +30,10 @@ ESTIMATORS = (
 )  # fmt: skip
 
 #: Searches that are long enough for a contract, and few pairs where these cost most.
-ADMM, SAMPLED = {"limit": 4, "sweep": 4}, {"sweep": 1, "share": 0.01}
 QUICK = [
-    *(kind(solver_options=ADMM) for kind in (NuMax, FroMax, NILEPro)),
+    *(kind(solver_options={"limit": 4, "sweep": 4}) for kind in (NuMax, FroMax, NILEPro)),
     SecantAvoidanceProjection(solver_options={"limit": 4}),
-    LearnedJohnsonLindenstrauss(0.8, None, "neighbors", 3, SAMPLED),
+    LearnedJohnsonLindenstrauss(0.8, None, "neighbors", 3, {"sweep": 1, "share": 0.01}),
     *(kind() for kind in (NearIsometricEmbedding, SecantPCA, JohnsonLindenstrauss)),
 ]
 

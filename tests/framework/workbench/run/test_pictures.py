@@ -137,7 +137,7 @@ class Panic(BaseException):
 
 
 def fails(error):
-    def measure(solution, dataset, comm):
+    def measure(*_, **__):
         raise error
 
     return measure
@@ -216,12 +216,8 @@ def test_ctrl_c_in_a_metric_is_passed_on_after_the_results_are_written(comm, fol
     assert np.load(folder / "solution.npy").shape == (40, 2)
 
 
-def broken(*arguments, **options):
-    raise RuntimeError("no font can be found")
-
-
 def test_a_picture_that_cannot_be_drawn_does_not_cost_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(pictures, "draw_convergence", broken)
+    monkeypatch.setattr(pictures, "draw_convergence", fails(RuntimeError("no font can be found")))
     result = thalweg.run(CONFIG, tmp_path / "run", comm=MPI.COMM_SELF)
     assert "the pictures failed: RuntimeError: no font can be found" in result.notes
     facts = json.loads((tmp_path / "run" / "result.json").read_text())
