@@ -1,6 +1,7 @@
 """Laplacian eigenmaps and LLE: eigenvectors by every method, at any rank count."""
 
 import importlib.util
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -81,10 +82,8 @@ def test_a_large_residual_is_no_convergence(comm, method, monkeypatch):
 
 @pytest.mark.ranks(1, 2)
 def test_an_eigensolver_that_fails_is_named_with_what_helps(comm, monkeypatch):
-    def fail(*given, **options):
-        raise scipy.sparse.linalg.ArpackNoConvergence("none", [], [])
-
-    monkeypatch.setattr(scipy.sparse.linalg, "eigsh", fail)
+    error = scipy.sparse.linalg.ArpackNoConvergence("none", [], [])
+    monkeypatch.setattr(scipy.sparse.linalg, "eigsh", Mock(side_effect=error))
     with pytest.raises(NumericalError, match="'dense', or remove rows that equal others"):
         thalweg.minimize(laplacian_eigenmaps(roll(comm), comm), solver="eigen", method="arpack")
 

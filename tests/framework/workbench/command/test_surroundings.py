@@ -6,6 +6,7 @@ import subprocess
 import sys
 import types
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -170,10 +171,7 @@ def named(findings, name):
 
 @pytest.mark.parametrize("text", ["numpy.core.multiarray failed to import", "_ARRAY_API not found"])
 def test_a_numpy_of_another_abi_is_told_from_other_failures(monkeypatch, text):
-    def fail(name):
-        raise ImportError(text)
-
-    monkeypatch.setattr(doctor.importlib, "import_module", fail)
+    monkeypatch.setattr(doctor.importlib, "import_module", Mock(side_effect=ImportError(text)))
     finding = doctor.import_failure("petsc4py.PETSc")
     assert finding.broken
     assert "compiled for another NumPy" in finding.problem
