@@ -3,10 +3,11 @@
 The embedding is extended as the Nystrom method extends eigenvectors (MATHEMATICS.md).  The label is
 that of the nearest center of k-means; of a row more like one row than like all others together,
 that of the one.  For kernels that are not normalized, and where clustered rows would not get their
-labels, it is that of the nearest row.
+labels, it is that of the nearest row; and of rows that are less like those clustered than nearly
+all of these are, whose extension vanishes beside the mean.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from thalweg_clustering.kernels import KernelFunction
 
 #: Rows that are kept for predictions, and new rows that are treated at a time.
 KEPT_ROWS, BLOCK = 20_000, 1024
+
+#: Share of the clustered rows that are less like the others than any new row that is not far away.
+OUTER = 0.01
 
 #: Eigenvalue, relative to the largest, from which on a column of U is extended.
 MIN_VALUE = 1e-4
@@ -31,6 +35,7 @@ class LabelPredictor:
     centers: np.ndarray  # of k-means, shape ``(k, c)``
     divided: bool  # whether the extension is divided by the roots of the new rows' degrees
     function: KernelFunction | None  # the kernel; None takes the label of the nearest row
+    least: float = 0.0  # sum of similarities below which a new row is far away
 
     @classmethod
     def of(
@@ -57,8 +62,10 @@ class LabelPredictor:
         plain = cls(z, labels, weights, np.zeros(shown.sum()), centers, divided, function)
         # U is centered: what its rows exceed it by is the mean.
         sample = np.unique(np.linspace(0, len(z) - 1, BLOCK).astype(int))
-        mean = (plain.extended(plain.similarity(z[sample])) - embedding[sample][:, shown]).mean(0)
-        extending = cls(z, labels, weights, mean, centers, divided, function)
+        similar = plain.similarity(z[sample])
+        mean = (plain.extended(similar) - embedding[sample][:, shown]).mean(axis=0)
+        least = float(np.quantile(similar.sum(axis=1), OUTER))
+        extending = replace(plain, mean=mean, least=least)
         kept = (extending.predict(z[sample]) == labels[sample]).all()
         return extending if kept else by_nearest
 
@@ -83,8 +90,8 @@ class LabelPredictor:
             chosen = np.zeros(len(rows), dtype=np.int64)
             if self.function is not None:
                 similar = self.similarity(rows)
-                extended, most = unit_rows(self.extended(similar)), similar.max(axis=1)
-                lost = (most < 1e-200) | (2.0 * most > similar.sum(axis=1))
+                extended, total = unit_rows(self.extended(similar)), similar.sum(axis=1)
+                lost = (total < self.least) | (2.0 * similar.max(axis=1) > total)
                 chosen = squared_distances(extended, self.centers).argmin(axis=1)
             if lost.any():
                 chosen[lost] = self.labels[squared_distances(rows[lost], self.z).argmin(axis=1)]

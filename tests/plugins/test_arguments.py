@@ -34,7 +34,6 @@ def test_labelings_are_columns_or_a_list_of_them(wrong):
 
 
 def test_strings_of_a_data_frame_are_labels():
-    rows = np.random.default_rng(0).normal(size=(40, 3))
-    names = np.array(["b", "a"] * 20)
-    expected = map_quality(rows, rows[:, :2], labels=names)
-    assert map_quality(rows, rows[:, :2], labels=names.astype(object)) == expected
+    names = np.array(["b", "a"] * 15)
+    found, expected = (map_quality(ROWS, PLACES, labels=of) for of in (names.astype(object), names))
+    assert found == expected

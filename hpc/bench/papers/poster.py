@@ -309,11 +309,11 @@ THEORY = (
             "is taken)", (f"{DERIVATIVES}::"
             "test_convex_blocks_are_laplacians_and_have_the_diagonal_they_say",)),
     Theorem("Strategies", "B is positive definite",
-            ("plugins/embedding/test_conformance.py::"
+            ("plugins/embedding/test_preconditioners.py::"
              "test_preconditioners_are_positive_definite_and_linear",)),
     Theorem("Table of B", "FP 4D⁺, DiagH, SD 4L⁺, SD− by linear CG",
             (f"{DIRECTIONS}::test_spectral_without_neighbors_is_the_fixed_point",
-             "plugins/embedding/test_conformance.py::"
+             "plugins/embedding/test_preconditioners.py::"
              "test_preconditioners_are_positive_definite_and_linear",
              f"{DIRECTIONS}::test_spectral_solves_with_the_laplacian",
              f"{DIRECTIONS}::test_partial_hessian_solves_with_attraction_and_repulsion")),

@@ -6,6 +6,7 @@ import pickle
 import numba
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
@@ -53,8 +54,10 @@ def test_fit_finds_the_alternative_and_predict_agrees_with_it(views):
         for wrong in (1, -2, "a", 0.0):
             with pytest.raises(InputError, match="an integer from 0 to 0, not"):
                 method(points, alternative=wrong)
-    far = points[:2] + 1e4  # no similarity is left: the nearest row decides
-    assert set(model.predict(far)) <= {0, 1}
+    for times in (3.0, 5.0, 8.0, 1e4):  # little similarity is left: the nearest row decides
+        far = points[old].mean(axis=0) * (1 - times) + times * points[old]
+        nearest = cdist(model.transform(far), model.transform(points[old])).argmin(axis=1)
+        np.testing.assert_array_equal(model.predict(far), model.labels_[nearest])
     again = KDAC(**SETTINGS).fit(points[old], given[old])
     np.testing.assert_array_equal(again.labels_, model.labels_)
 

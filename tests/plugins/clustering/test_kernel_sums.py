@@ -64,8 +64,8 @@ def _local_rows(comm):
 @pytest.mark.parametrize("columns", [0, 2, MAX_COMPILED_COLUMNS + 3])
 @pytest.mark.parametrize("given", [(), WEIGHTS, (*WEIGHTS, "tangent"), ("tangent",)])
 def test_sums_equal_the_sums_written_out(comm, columns, given, monkeypatch):
-    monkeypatch.setattr(kernel_sums, "TILE_ROWS", 64)  # tiles for several threads
-    monkeypatch.setattr(kernel_sums, "TILE_COLUMNS", 96)
+    for name in ("TILE_ROWS", "TILE_COLUMNS"):  # several, for several threads
+        monkeypatch.setattr(kernel_sums, name, 64)
     problem = _problem(columns)
     chosen = {name: problem[name] for name in given}
     expected, totals = _written_out(problem["z"], problem["values"], **chosen)

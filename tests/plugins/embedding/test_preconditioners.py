@@ -14,21 +14,25 @@ from thalweg.driver.homotopy import Predictor
 from thalweg.driver.progress import Progress
 from thalweg.engines.laplacian import LaplacianSolver
 from thalweg.parallel import Layout
+from thalweg.testing import check_preconditioner, check_resumption
 from thalweg_descent.lbfgs import LBFGS
 from thalweg_embedding import objectives
 from thalweg_embedding.objectives import elastic_embedding
 from thalweg_embedding.preconditioners import spectral
-from thalweg_embedding.preconditioners.diagonal import FixedPoint
+from thalweg_embedding.preconditioners.diagonal import FixedPoint, HessianDiagonalScaling
 from thalweg_embedding.preconditioners.partial_hessian import PartialHessian
 from thalweg_embedding.preconditioners.spectral import SpectralDirection, strongest
 
 every_rank_count = pytest.mark.ranks(1, 2, 3)
 
 
-def elastic(comm, rows=90, **options):
+def elastic(comm, rows=90, family=objectives.elastic_embedding, **options):
     data = Dataset.from_array(load_digits().data[:rows], comm=comm)
-    chosen = {"perplexity": 8.0, "init_scale": 0.5, **options}
-    return objectives.elastic_embedding(data, comm, **chosen)
+    return family(data, comm, **{"perplexity": 8.0, "init_scale": 0.5, **options})
+
+
+def student(comm, **options):
+    return elastic(comm, 83, objectives.t_sne, **{"perplexity": 7.0, "init_scale": None, **options})
 
 
 def applied(preconditioner, objective):
@@ -247,3 +251,35 @@ def test_an_adaptive_homotopy_of_t_sne_ends_at_the_wanted_lambda(comm):
     assert len(values) > 3
     assert result.trace["tangent_products"][-1] > 0
     assert result.metrics["kl_divergence"] < thalweg.minimize(objective).objective + 0.02
+
+
+@pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("kind", [FixedPoint, HessianDiagonalScaling, SpectralDirection])
+def test_preconditioners_are_positive_definite_and_linear(comm, kind):
+    objective = student(comm, init_scale=0.5)
+    check_preconditioner(kind(), objective, objective.initial_point(0))
+
+
+@pytest.mark.parametrize("kind", [SpectralDirection, PartialHessian, HessianDiagonalScaling])
+def test_a_resumed_run_ends_at_the_same_bits(comm, kind):
+    objective = student(comm)
+    check_resumption(lambda: LBFGS(preconditioner=kind()), objective, objective.initial_point(0))
+
+
+def test_early_exaggeration_is_a_homotopy(comm):
+    objective = student(comm, early_exaggeration=12.0)
+    # In equal ratios down to half, then evenly, as for all maps of few points.
+    factors = [1 / 12, 24**-0.5, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+    np.testing.assert_allclose(objective.default_homotopy(), factors)
+    maps, keep = [], lambda at: maps.append(at.rows.copy())
+    trace = thalweg.minimize(objective, iterations=120, callback=keep).trace
+    assert trace.homotopy_parameter == "lambda"
+    np.testing.assert_allclose(trace["lambda"], np.array(factors)[trace["stage"].astype(int)])
+    assert trace["stage"][-1] == 7.0
+    last = trace["stage"] == 7.0
+    np.testing.assert_array_equal(trace["wanted_objective"][last], trace["objective"][last])
+    for row in (0, 20, 40):  # in stages before the last
+        assert not last[row]
+        wanted = objective.value(maps[row])
+        assert trace["wanted_objective"][row] == pytest.approx(wanted, rel=1e-9)
+    assert student(comm).default_homotopy() == ()
