@@ -13,6 +13,9 @@ BLOCK = 512
 #: Columns of the U-step's basis, per column of U, and of all that a run by features keeps.
 BASIS, KEPT = 12.0, 15.0
 
+#: Matrices of columns by columns, on every rank: Phi, the last ones of the mixing, eigenvectors.
+MATRICES = 6.0
+
 #: Rows whose pairs give the default width, and copies of a rank's share of their distances.
 MEDIAN_ROWS, MEDIAN_COPIES = 2000.0, 1.7
 
@@ -22,7 +25,10 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     n, columns = problem.local_rows, problem.columns
     load = PhaseEstimate("load", KERNELS + 8.0 * n * (2.5 * columns + 2.0), 8.0 * n * columns)
     sample = 0.0 if problem.objective.get("sigma") else min(float(problem.rows), MEDIAN_ROWS)
-    start = PhaseEstimate("start", MEDIAN_COPIES * 4.0 * sample**2 / problem.ranks)
+    start = PhaseEstimate(
+        "start", MEDIAN_COPIES * 4.0 * sample**2 / problem.ranks + MATRICES * 8.0 * columns**2,
+        advice="use [data] components",
+    )  # fmt: skip
     return [load, start, _iterations(problem)]
 
 

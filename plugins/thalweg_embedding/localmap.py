@@ -106,7 +106,7 @@ def _draw_near(places, start, neighbors, key, numbers):  # type: ignore[no-untyp
                 bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
                 bits ^= bits >> np.uint64(31)
                 other = np.int64(float(bits >> np.uint64(11)) * 2.0**-53 * len(places))
-                taken = (neighbors[n] == other).any() or (numbers[n, :j] == other).any()
+                taken = (neighbors[n] == other).any() or (numbers[n] == other).any()
                 apart = ((places[own] - places[other]) ** 2).sum()
                 if other != own and apart <= NEAR**2 and not taken:
                     numbers[n, j] = other

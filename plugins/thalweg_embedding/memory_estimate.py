@@ -44,6 +44,9 @@ MAP_ARRAYS = 32
 #: the data.
 BORDER_ROWS = 0.5
 
+#: Columns, or else rows, for whose number principal components take a matrix of that size.
+EXACT_SIZE = 4096
+
 #: By how much an embedding may take less than the estimate.
 UNCERTAINTY = 1.25
 
@@ -74,7 +77,9 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
             neighbors = options.get("n_neighbors") or neighbors
         k = min(rows - 1.0, float(neighbors))
         made, edges = [_neighbors(problem, k), _affinities(problem, k)], 1.4 * k
-    return [_load(problem), *made, *_laplacian(problem), _iterations(problem, edges)]
+    columns = problem.columns if problem.columns <= EXACT_SIZE else min(rows, EXACT_SIZE)
+    start = PhaseEstimate("start", 0.0, 16.0 * columns**2, advice="use [data] components")
+    return [_load(problem), *made, start, *_laplacian(problem), _iterations(problem, edges)]
 
 
 def estimate_pacmap(problem: Problem) -> list[PhaseEstimate]:

@@ -177,8 +177,6 @@ def trustworthiness(
 
     Measured within a sample alone, since it needs the rank of every distance.
     """
-    from sklearn.manifold import trustworthiness as of_whole
-
     sample = sampled_rows(layout, SAMPLE, seed)
     tables = (layout.gather_some(rows, sample).astype(float) for rows in (values, embedding))
     data, shown = (rows - rows.mean(axis=0) for rows in tables)
@@ -186,8 +184,14 @@ def trustworthiness(
 
     def measured() -> float:
         # By differences: products lose the digits of rows that are near each other far from 0.
-        apart = squareform(pdist(data))
-        return float(of_whole(apart, shown, n_neighbors=count, metric="precomputed"))
+        apart, near = (squareform(pdist(rows)) for rows in (data, shown))
+        for table in (apart, near):
+            np.fill_diagonal(table, np.inf)
+        places = apart.argsort(axis=1, kind="stable").argsort(axis=1)
+        nearest = near.argsort(axis=1, kind="stable")[:, :count]
+        late = np.maximum(np.take_along_axis(places, nearest, axis=1) + 1 - count, 0)
+        n = len(sample)
+        return float(1.0 - 2.0 * late.sum() / (n * count * (2.0 * n - 3.0 * count - 1.0)))
 
     return on_root(layout.comm, measured)
 

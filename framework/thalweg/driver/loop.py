@@ -109,7 +109,8 @@ class _Run:
         self.seconds = {"setup": 0.0, "optimize": 0.0, "checkpoint": 0.0}
         trace = Trace((*COLUMNS, *self.stages.columns, *solver.trace_columns))
         self.saved = SavedRun(objective, solver, self.checkpoints, self.at, self.seconds, trace)
-        self.noted = objective.notes  # before the run; what it adds is told of it alone
+        # Notes before the run; what it adds is told of it alone.
+        self.noted = list(vars(objective).get("_notes", ()))
         self.state: Any = None  # the solver's, from its init on
         self.prepared = False  # whether the preconditioner is set up
         self.last_good: Any = None  # the state at the last finite iterate
@@ -307,7 +308,7 @@ class _Run:
 
     def _free(self) -> None:
         self.stages.leave()
-        self.objective.notes = self.noted
+        vars(self.objective)["_notes"] = self.noted
         if self.state is not None:
             self.solver.close(self.state)
         if self.prepared and self.preconditioner is not None:

@@ -4,7 +4,7 @@ import inspect
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,10 +25,6 @@ class HasNotes:
     def notes(self) -> tuple[str, ...]:
         """Sentences given to :meth:`note`, in that order, each once."""
         return tuple(self.__dict__.get("_notes", ()))
-
-    @notes.setter
-    def notes(self, sentences: Sequence[str]) -> None:
-        self.__dict__["_notes"] = list(sentences)
 
     def note(self, sentence: str) -> None:
         """Add a sentence to :attr:`notes`, unless it is one of them.

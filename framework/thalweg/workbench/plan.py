@@ -118,8 +118,9 @@ def planned(problem: Problem, label: str = "") -> Plan:
     phases = spec.resolve(spec.estimate)(problem)
     if problem.read_columns:
         # What is read, centered and multiplied; and a matrix of all columns, or rows, if small.
-        read, small = problem.local_rows * problem.read_columns, min(problem.rows, EXACT_SIZE)
-        size = 24.0 * (read + min(small, problem.read_columns) ** 2)
+        wide, read = problem.read_columns, problem.local_rows * problem.read_columns
+        small = wide if wide <= EXACT_SIZE else min(problem.rows, EXACT_SIZE)
+        size = 24.0 * (read + small**2)
         advice = "use data that were projected before"
         phases = [PhaseEstimate("components", 0.0, size, advice), *phases]
     return Plan(problem, tuple(phases), label)
