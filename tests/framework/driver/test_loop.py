@@ -262,6 +262,9 @@ def test_notes_of_all_parts_are_told_once_each(comm, bowl, caplog):
     objective.metrics = lambda x: objective.note(next(sentences)) or {}
     told = [thalweg.minimize(objective, iterations=2).notes[1:] for _ in range(2)]
     assert told == [("a",), ("b",)]  # what is noted in a run is told of it alone
+    kind = type("Own", (type(objective),), {"notes": property(lambda self: ("its own",))})
+    objective.__class__, objective.metrics = kind, lambda x: {}
+    assert thalweg.minimize(objective, iterations=2).notes == ("its own",)
 
 
 LOGARITHMIC = HomotopySchedule.logarithmic(1.0, 27.0, 9).values
