@@ -7,6 +7,7 @@ from typing import Any
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
+from thalweg.numerics import decomposed_size
 from thalweg.parallel import MPI, min_over_ranks
 from thalweg.plugins import PhaseEstimate, Problem, peaks
 from thalweg_embedding import defaults
@@ -44,9 +45,6 @@ MAP_ARRAYS = 32
 #: the data.
 BORDER_ROWS = 0.5
 
-#: Columns, or else rows, for whose number principal components take a matrix of that size.
-EXACT_SIZE = 4096
-
 #: By how much an embedding may take less than the estimate.
 UNCERTAINTY = 1.25
 
@@ -77,8 +75,8 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
             neighbors = options.get("n_neighbors") or neighbors
         k = min(rows - 1.0, float(neighbors))
         made, edges = [_neighbors(problem, k), _affinities(problem, k)], 1.4 * k
-    columns = problem.columns if problem.columns <= EXACT_SIZE else min(rows, EXACT_SIZE)
-    start = PhaseEstimate("start", 0.0, 16.0 * columns**2, advice="use [data] components")
+    size = 16.0 * decomposed_size(rows, problem.columns) ** 2
+    start = PhaseEstimate("start", 0.0, size, advice="use [data] components")
     return [_load(problem), *made, start, *_laplacian(problem), _iterations(problem, edges)]
 
 

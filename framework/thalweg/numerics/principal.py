@@ -46,6 +46,11 @@ def check_components(rows: int, columns: int, components: int) -> None:
         )
 
 
+def decomposed_size(rows: int, columns: int) -> int:
+    """Rows of the square matrix that :func:`principal_components` decomposes, or more."""
+    return columns if columns <= EXACT_SIZE else min(rows, EXACT_SIZE)
+
+
 def principal_components(
     values: np.ndarray | scipy.sparse.csr_matrix, layout: Layout, components: int
 ) -> np.ndarray:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.errors import InputError
-from thalweg.numerics.principal import EXACT_SIZE
+from thalweg.numerics import decomposed_size
 from thalweg.plugins import ObjectiveSpec, PhaseEstimate, Problem, peaks, plugins
 from thalweg.plugins.specs import PROCESS_BYTES
 from thalweg.workbench.config import Method, read_configuration
@@ -118,9 +118,8 @@ def planned(problem: Problem, label: str = "") -> Plan:
     phases = spec.resolve(spec.estimate)(problem)
     if problem.read_columns:
         # What is read, centered and multiplied; and a matrix of all columns, or rows, if small.
-        wide, read = problem.read_columns, problem.local_rows * problem.read_columns
-        small = wide if wide <= EXACT_SIZE else min(problem.rows, EXACT_SIZE)
-        size = 24.0 * (read + small**2)
+        wide = problem.read_columns
+        size = 24.0 * (problem.local_rows * wide + decomposed_size(problem.rows, wide) ** 2)
         advice = "use data that were projected before"
         phases = [PhaseEstimate("components", 0.0, size, advice), *phases]
     return Plan(problem, tuple(phases), label)
