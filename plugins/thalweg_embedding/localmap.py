@@ -12,6 +12,7 @@ from numba import prange
 from thalweg.errors import InputError
 from thalweg.interfaces import Rows
 from thalweg.parallel import Array, kernel
+from thalweg_embedding.affinities.pair_sets import pair_matrix
 from thalweg_embedding.defaults import ROWS_PER_STEP
 from thalweg_embedding.pacmap import STAGES, PaCMAPObjective, of_pairs
 from thalweg_embedding.pairs.pair_sum import CombinedPairs
@@ -45,7 +46,7 @@ class LocalMAPObjective(PaCMAPObjective):
 
     @functools.cached_property
     def _last_phase(self) -> CombinedPairs:
-        near, mid_near = self._sum_over(3, self.pairs.neighbors), self._attracted.parts[1]
+        near, mid_near = self._sum_over(3, self.weights), self._attracted.parts[1]
         return CombinedPairs(near, mid_near, (0.5 * NEAR, 0.0))
 
     def _enter_phase(self, mid_near: float) -> None:
@@ -78,7 +79,8 @@ class LocalMAPObjective(PaCMAPObjective):
         return self._further or FurtherPairs(self.pairs.further)
 
     def restore(self, state: FurtherPairs) -> None:
-        self.repulsion, self._further = self._sum_over(2, state.numbers), state
+        self.repulsion = self._sum_over(2, pair_matrix(self.layout, state.numbers))
+        self._further = state
 
     def row_measures(self, solution: np.ndarray, dataset: Any) -> Mapping[str, np.ndarray]:
         """As of all embeddings, but of the map of a run of this objective alone."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-import numpy as np
+import scipy.sparse
 
 from thalweg.data import Dataset
 from thalweg.parallel import MPI, Layout
@@ -42,18 +42,19 @@ class PaCMAPObjective(PairwiseEmbedding):
     def __init__(
         self, layout: Layout, pairs: PairSets, *, start: Start | None, stages: Sequence[float]
     ) -> None:
-        self.layout, self.pairs, weights = layout, pairs, pair_matrix(layout, pairs.neighbors)
-        near, mid_near, further = (self._sum_over(*each) for each in enumerate(pairs[:3]))
+        self.layout, self.pairs = layout, pairs
+        matrices = [pair_matrix(layout, numbers) for numbers in pairs[:3]]
+        near, mid_near, further = (self._sum_over(*each) for each in enumerate(matrices))
         self._attracted = CombinedPairs(near, mid_near, (1.0, 0.0))
         super().__init__(
-            layout, weights, self._attracted, further, normalized=False, start=start,
+            layout, matrices[0], self._attracted, further, normalized=False, start=start,
             stages=stages, stop=STOP, label="pacmap",
         )  # fmt: skip
         self._enter_phase(0.0)
 
-    def _sum_over(self, function: int, numbers: np.ndarray) -> PairSum:
+    def _sum_over(self, function: int, matrix: scipy.sparse.csr_matrix) -> PairSum:
         """Sum of a function of PaCMAP's over pairs.  Collective."""
-        matrix, single = pair_matrix(self.layout, numbers), self.layout.rows >= MANY_ROWS
+        single = self.layout.rows >= MANY_ROWS
         return attractive_sum(self.layout, pacmap_functions()[function], matrix, single)
 
     @property
