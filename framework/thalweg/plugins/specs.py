@@ -35,6 +35,8 @@ class Problem:
         Sections of the configuration, with every option.
     read_columns
         Columns that are read, of which ``[data] components`` makes ``columns``; else 0.
+    root_bytes
+        Bytes of a file that rank 0 reads whole for all; else 0.
     """
 
     rows: int
@@ -44,6 +46,7 @@ class Problem:
     solver: Mapping[str, Any] = field(default_factory=dict)
     preconditioner: Mapping[str, Any] = field(default_factory=dict)
     read_columns: int = 0
+    root_bytes: int = 0
 
     @property
     def local_rows(self) -> float:

@@ -147,6 +147,16 @@ def data_shape(section: Mapping[str, Any], folder: Path | str | None = None) -> 
     return rows, columns
 
 
+def bytes_on_root(section: Mapping[str, Any], folder: Path | str | None = None) -> int:
+    """Bytes of a file's rows where rank 0 reads them for all; else 0.  Not collective."""
+    section = _with_one_source(section)
+    if "path" not in section:
+        return 0
+    path, kind, options = _file_options(section, MPI.COMM_SELF, folder)
+    whole = kind.resolve()(path, options).whole
+    return 0 if whole is None else whole.nbytes
+
+
 def _with_one_source(section: Mapping[str, Any]) -> dict[str, Any]:
     """The options that are given, with one of path and name."""
     options = {name: value for name, value in section.items() if value is not None}
