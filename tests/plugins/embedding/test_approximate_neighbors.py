@@ -5,7 +5,7 @@ import pytest
 
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout
+from thalweg.parallel import Layout
 from thalweg_embedding.affinities import approximate_neighbors as module
 from thalweg_embedding.affinities import coarse_cells
 from thalweg_embedding.affinities.approximate_neighbors import approximate_neighbors
@@ -74,41 +74,36 @@ def test_awkward_rows_are_found_as_well(comm, monkeypatch, case):
     check(layout, values, found)
 
 
-def test_groups_that_single_precision_cannot_resolve_are_searched_exactly(monkeypatch):
-    monkeypatch.setattr(module, "ROW_COST", 100)
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize(
+    ("because", "rows", "columns", "apart"),
+    [("few", 50, 3, 1.0), ("others", 1_000, 40, 1.0), ("single precision", 4_000, 10, 1e-6)],
+)
+def test_rows_are_searched_exactly_for_a_reason_that_is_said(
+    comm, because, rows, columns, apart, monkeypatch
+):
     monkeypatch.setattr(coarse_cells, "CELLS", 0.1)  # of several groups each
-    layout, stream = Layout(MPI.COMM_SELF, 4_000, 10), np.random.default_rng(0)
-    groups = np.repeat(stream.normal(size=(40, 10)), 100, axis=0)
-    values = groups + 1e-6 * stream.normal(size=groups.shape)
-    found = approximate_neighbors(layout, values, 5)
-    assert "single precision" in found.exact_because
-    np.testing.assert_array_equal(found.indices, nearest_neighbors(layout, values, 5)[0])
+    if because != "few":
+        monkeypatch.setattr(module, "ROW_COST", 100)
+    layout = Layout(comm, rows, columns)
+    values = apart * layout.random_normal(0)
+    if apart < 1.0:  # groups of 100
+        centers = np.random.default_rng(0).normal(size=(40, columns))
+        values += centers[np.arange(layout.start, layout.stop) // 100]
+    found = approximate_neighbors(layout, values, 4)
+    assert because in found.exact_because
+    assert found.recall == 1.0
+    np.testing.assert_array_equal(found.indices, nearest_neighbors(layout, values, 4)[0])
 
 
 @pytest.mark.ranks(1, 3)
-def test_few_rows_are_searched_exactly_and_bad_values_are_refused(comm):
-    layout = Layout(comm, 50, 3)
-    values = layout.random_normal(0)
-    found = approximate_neighbors(layout, values, 4)
-    np.testing.assert_array_equal(found.indices, nearest_neighbors(layout, values, 4)[0])
-    assert found.recall == 1.0
-    assert "few" in found.exact_because
+def test_bad_values_are_refused(comm):
     layout = Layout(comm, 30_000, 1)
     values = layout.random_normal(0)
     if comm.rank == comm.size - 1:
         values[-1] = np.nan
     with pytest.raises(InputError, match="NaN"):
         approximate_neighbors(layout, values, 4)
-
-
-@pytest.mark.ranks(1, 2)
-def test_rows_without_near_ones_are_searched_exactly_and_said_to_be(comm, monkeypatch):
-    monkeypatch.setattr(module, "ROW_COST", 100)
-    layout = Layout(comm, 1_000, 40)
-    values = layout.random_normal(0)
-    found = approximate_neighbors(layout, values, 4)
-    assert "others" in found.exact_because
-    np.testing.assert_array_equal(found.indices, nearest_neighbors(layout, values, 4)[0])
 
 
 @pytest.mark.ranks(2, 3)

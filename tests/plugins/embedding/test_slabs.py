@@ -88,16 +88,21 @@ def test_the_halo_holds_all_near_pairs_wherever_a_split_cuts(comm, monkeypatch, 
     np.testing.assert_allclose(slopes, layout.local(every), atol=1e-7 * np.abs(every).max())
 
 
-@pytest.mark.ranks(2, 3)
-def test_ranks_hold_and_send_their_share_and_density_is_the_same_to_the_bit(comm):
-    rows = 8_000
-    whole = the_map("clusters", rows)
-    layout, alone = Layout(comm, rows, 2), Layout(MPI.COMM_SELF, rows, 2)
+def slab_of(comm, whole):
+    """This rank's rows and slab of a map, whose density is that on one rank to the bit."""
+    layout, alone = Layout(comm, *whole.shape), Layout(MPI.COMM_SELF, *whole.shape)
     mine = layout.local(whole).copy()
     center, extent = bounding_box(layout, mine)
-    held = decomposition.decompose(layout, mine, center, extent)
+    slab = decomposition.decompose(layout, mine, center, extent)
+    assert slab.density() == decomposition.decompose(alone, whole, center, extent).density()
+    return layout, mine, slab
+
+
+@pytest.mark.ranks(2, 3)
+def test_ranks_hold_and_send_their_share(comm):
+    rows = 8_000
+    layout, mine, held = slab_of(comm, the_map("clusters", rows))
     assert len(held.points) < 1.5 * rows / comm.size
-    assert held.density() == decomposition.decompose(alone, whole, center, extent).density()
     np.testing.assert_array_equal(held.to_rows(held.from_rows(mine)), mine)
 
     pairs = GridPairs(layout, STUDENT, 1e-2)
@@ -122,12 +127,8 @@ def test_ranks_hold_and_send_their_share_and_density_is_the_same_to_the_bit(comm
 def test_the_halo_of_a_slab_has_all_points_that_are_near(comm):
     rows = 3_000
     whole = the_map("clusters", rows, 3)
-    layout, alone = Layout(comm, rows, 3), Layout(MPI.COMM_SELF, rows, 3)
-    mine = layout.local(whole).copy()
-    center, extent = bounding_box(layout, mine)
-    slab = decomposition.decompose(layout, mine, center, extent)
+    slab = slab_of(comm, whole)[2]
     assert len(slab.points) < 2.0 * rows / comm.size
-    assert slab.density() == decomposition.decompose(alone, whole, center, extent).density()
     for radius in (0.5, 5.0):
         reached = slab.halo(radius)(slab.points)
         np.testing.assert_array_equal(reached[: len(slab.points)], slab.points)

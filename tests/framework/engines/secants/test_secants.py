@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from thalweg.engines.secants.secant_bounds import Accuracy
-from thalweg.engines.secants.secant_tiles import TILE, ScanOptions, TileChoice
+from thalweg.engines.secants.secant_tiles import TILE, Block, ScanOptions, TileChoice
 from thalweg.engines.secants.secants import SecantSet
 from thalweg.engines.secants.worst_secants import WorstSecants
 from thalweg.errors import InputError
@@ -222,6 +222,7 @@ def test_a_sample_is_the_wanted_share_whatever_the_number_of_points():
     other = TileChoice(ScanOptions(fraction=0.25, seed=8), 10**9 * TILE)
     both = np.mean([chosen(r * TILE, c * TILE) and other(r * TILE, c * TILE) for r, c in cells])
     assert both == pytest.approx(0.25**2, abs=0.01)
+    assert Block(10, (np.arange(5),), np.zeros(15)).part(slice(2, 4)).start == 12
 
 
 def pairs(count):
