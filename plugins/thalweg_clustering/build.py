@@ -28,7 +28,8 @@ from thalweg_clustering.prepared_data import (
     median_distance,
 )
 from thalweg_clustering.projected_kernel import ProjectedKernel
-from thalweg_clustering.settings import Settings, linked_rows, tune
+from thalweg_clustering.settings import Settings, linked_rows
+from thalweg_clustering.tuning import tune
 from thalweg_clustering.view_search import VIEW_ROWS, find_view
 
 #: Seconds that exact sums may take on one core before features stand for them, where the width is

@@ -14,8 +14,8 @@ from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.leading_subspace import dense_leading, iterative_leading
 from thalweg_clustering.least_curvature import least_curvature
 from thalweg_clustering.prepared_data import median_distance
-from thalweg_clustering.settings import tightness_and_balance
 from thalweg_clustering.stiefel import smallest_eigenvectors
+from thalweg_clustering.tuning import tightness_and_balance
 
 
 def _matrix(d, seed=0):
