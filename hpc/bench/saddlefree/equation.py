@@ -20,7 +20,7 @@ from thalweg.data import Dataset
 from thalweg.numerics import conjugate_gradients
 from thalweg.parallel import MPI
 from thalweg_saddlefree.curvature import LanczosAbsolute, OdeAbsolute, Slices
-from thalweg_saddlefree.curvature.absolute import NODES
+from thalweg_saddlefree.curvature.ode import NODES
 from thalweg_saddlefree.networks.build import build_autoencoder, build_mlp
 from thalweg_saddlefree.networks.objective import NetworkObjective
 

@@ -3,12 +3,12 @@
 from thalweg_saddlefree.curvature.absolute import (
     AbsoluteSolver,
     AbsoluteStep,
-    LanczosAbsolute,
     Model,
-    OdeAbsolute,
     SpectrumTooWide,
 )
 from thalweg_saddlefree.curvature.basis import LanczosBasis
+from thalweg_saddlefree.curvature.lanczos import LanczosAbsolute
+from thalweg_saddlefree.curvature.ode import OdeAbsolute
 from thalweg_saddlefree.curvature.operator import CurvatureOperator
 from thalweg_saddlefree.curvature.slices import Slices
 
