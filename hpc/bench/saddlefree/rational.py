@@ -20,13 +20,9 @@ import scipy.linalg
 from scipy.special import ellipj, ellipk
 
 from thalweg.parallel import agreed
-from thalweg_saddlefree.curvature.absolute import (
-    AbsoluteSolver,
-    AbsoluteStep,
-    SpectrumTooWide,
-    refuse_singular,
-)
+from thalweg_saddlefree.curvature.absolute import AbsoluteSolver, AbsoluteStep, refuse_singular
 from thalweg_saddlefree.curvature.basis import LanczosBasis
+from thalweg_saddlefree.curvature.ode import SpectrumTooWide
 from thalweg_saddlefree.curvature.operator import refuse_asymmetry
 
 #: Steps whose vectors are kept until the spectrum is bounded; then they are replayed.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from thalweg.errors import InputError, NumericalError
+from thalweg.errors import InputError
 from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.operator import Product
 from thalweg_saddlefree.curvature.slices import Slices
@@ -20,10 +20,6 @@ SINGULAR = 1e-11
 
 #: Lanczos steps that tell the size of the spectrum; chosen by hand.
 SCALE_STEPS = 8
-
-
-class SpectrumTooWide(NumericalError):
-    """This method of applying |H| cannot handle eigenvalues this small; damping helps."""
 
 
 @dataclass(frozen=True)

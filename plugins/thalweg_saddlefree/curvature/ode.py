@@ -4,13 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from thalweg.errors import NumericalError
 from thalweg.numerics import conjugate_gradients
-from thalweg_saddlefree.curvature.absolute import (
-    AbsoluteSolver,
-    AbsoluteStep,
-    SpectrumTooWide,
-    refuse_singular,
-)
+from thalweg_saddlefree.curvature.absolute import AbsoluteSolver, AbsoluteStep, refuse_singular
 from thalweg_saddlefree.curvature.basis import LanczosBasis
 from thalweg_saddlefree.curvature.operator import Product
 from thalweg_saddlefree.curvature.slices import Slices
@@ -33,6 +29,10 @@ FIFTH = np.array([16 / 135, 0.0, 6656 / 12825, 28561 / 56430, -9 / 50, 2 / 55])
 
 #: Steps, refused ones included, after which the solution bends too sharply; chosen by hand.
 MOST_STEPS = 500
+
+
+class SpectrumTooWide(NumericalError):
+    """This method of applying |H| cannot handle eigenvalues this small; damping helps."""
 
 
 class OdeAbsolute(AbsoluteSolver):
