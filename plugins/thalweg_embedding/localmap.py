@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numba import prange
 
+from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.interfaces import Rows
-from thalweg.parallel import Array, kernel
+from thalweg.parallel import MPI, Array, kernel
+from thalweg.plugins import with_options
 from thalweg_embedding.affinities.pair_sets import pair_matrix
 from thalweg_embedding.defaults import ROWS_PER_STEP
-from thalweg_embedding.pacmap import STAGES, PaCMAPObjective, of_pairs
+from thalweg_embedding.pacmap import STAGES, PaCMAPObjective, PaCMAPOptions, of_pairs
 from thalweg_embedding.pairs.pair_sum import CombinedPairs
 
 #: Weights of mid-near pairs in the stages of the last phase, each of which draws further pairs, but
@@ -115,5 +117,17 @@ def _draw_near(places, start, neighbors, key, numbers):  # type: ignore[no-untyp
                     break
 
 
-#: The function that the plugin's spec names: ``build(dataset, comm, **options)``.
-localmap = of_pairs(LocalMAPObjective, (*STAGES[:-1], *LAST_STAGES))
+@with_options(PaCMAPOptions)
+def localmap(
+    dataset: Dataset,
+    comm: MPI.Comm,
+    *,
+    start: Any = None,
+    stages: Any = (*STAGES[:-1], *LAST_STAGES),
+    **options: Any,
+) -> PaCMAPObjective:
+    """LocalMAP: PaCMAP, with 5 sum u/(10 + s) + arctan(u/sqrt(10))/sqrt(10) in the last phase.
+
+    That sum is over neighbors, with u = sqrt(s); the further pairs of that phase are near.
+    """
+    return of_pairs(LocalMAPObjective, dataset, start, stages, PaCMAPOptions(**options))

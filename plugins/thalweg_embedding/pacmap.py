@@ -1,7 +1,7 @@
 """PaCMAP: few attracting and repelling pairs, chosen once, and three phases of their weights."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -96,35 +96,33 @@ class PaCMAPOptions(PairOptions):
     init_scale: Annotated[float, Help("start's deviation", unit="map units", above=0)] = START_SCALE
 
 
-def of_pairs(made: type[PaCMAPObjective], usual: Sequence[float]) -> Callable[..., Any]:
-    """Builder of an objective of this class, with these stages, from configured options."""
-
-    @with_options(PaCMAPOptions)
-    def build(
-        dataset: Dataset, comm: MPI.Comm, *, start: Any = None, stages: Any = usual, **options: Any
-    ) -> PaCMAPObjective:
-        chosen = PaCMAPOptions(**options)
-        init, scale = chosen.init, chosen.init_scale
-        layout = dataset.layout.with_columns(chosen.dimensions)
-        check_dimensions(layout)
-        notes: list[str] = []
-        pairs = pair_sets(dataset, chosen, notes.append)
-        if init == "auto":
-            init = "pca" if layout.columns <= dataset.layout.columns else "random"
-        noise = NOISE * scale if start is None else 0.0
-        if start is None and init == "pca":
-            start = principal_components(dataset, layout.columns, scale)
-        begin = Start(layout, start, scale, noise)
-        objective = made(layout, pairs, start=begin, stages=stages)
-        objective.options = AffinityOptions(
-            affinity="uniform", n_neighbors=pairs.neighbors.shape[1], metric=chosen.metric
-        )
-        for note in notes:
-            objective.note(note)
-        return objective
-
-    return build
+def of_pairs(
+    made: type[PaCMAPObjective], dataset: Dataset, start: Any, stages: Any, chosen: PaCMAPOptions
+) -> PaCMAPObjective:
+    """An objective of this class, of pairs that are drawn from the data.  Collective."""
+    init, scale = chosen.init, chosen.init_scale
+    layout = dataset.layout.with_columns(chosen.dimensions)
+    check_dimensions(layout)
+    notes: list[str] = []
+    pairs = pair_sets(dataset, chosen, notes.append)
+    if init == "auto":
+        init = "pca" if layout.columns <= dataset.layout.columns else "random"
+    noise = NOISE * scale if start is None else 0.0
+    if start is None and init == "pca":
+        start = principal_components(dataset, layout.columns, scale)
+    begin = Start(layout, start, scale, noise)
+    objective = made(layout, pairs, start=begin, stages=stages)
+    objective.options = AffinityOptions(
+        affinity="uniform", n_neighbors=pairs.neighbors.shape[1], metric=chosen.metric
+    )
+    for note in notes:
+        objective.note(note)
+    return objective
 
 
-#: The function that the plugin's spec names: ``build(dataset, comm, **options)``.
-pacmap = of_pairs(PaCMAPObjective, STAGES)
+@with_options(PaCMAPOptions)
+def pacmap(
+    dataset: Dataset, comm: MPI.Comm, *, start: Any = None, stages: Any = STAGES, **options: Any
+) -> PaCMAPObjective:
+    """PaCMAP: w_NB sum s/(10 + s) + w_MN sum s/(10,000 + s) + sum 1/(1 + s), s = 1 + d."""
+    return of_pairs(PaCMAPObjective, dataset, start, stages, PaCMAPOptions(**options))
