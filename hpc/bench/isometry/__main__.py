@@ -35,7 +35,7 @@ PARTS = {
     "full": 600.0,
     "search": 600.0,
     "patches": 3600.0,
-    "compressions": 240.0,
+    "compressions": 7200.0,
     "table_1": 60.0,
     "one_square": 60.0,
     "table_2": 15.0,
@@ -108,7 +108,7 @@ def main(argv: list[str]) -> int:
         ),
         "compressions": lambda seconds: compressions(
             found.get("compressions", []),
-            options.set or ["mnist", "textures", "patches"],
+            options.set or ["mnist", "textures", "windows", "patches"],
             folder,
             2000 if quick else ROWS,
             seconds,

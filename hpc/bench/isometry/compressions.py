@@ -13,10 +13,8 @@ from sklearn.cluster import MiniBatchKMeans
 
 from thalweg_isometry import certify
 
-#: Rows of a set, or of one of few columns, and how many are few; pairs of a sample, columns of
-#: reduced vectors, bytes of a product code.
-ROWS, MORE_ROWS, FEW = 10_000, 30_000, 100
-SAMPLED, COLUMNS, PARTS = 1_000_000, 64, 16
+#: Rows of a set; pairs of a sample, columns of reduced vectors, bytes of a product code.
+ROWS, SAMPLED, COLUMNS, PARTS = 60_000, 1_000_000, 64, 16
 
 
 def compressed(points: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
@@ -74,9 +72,7 @@ def compressions(
     """Certificates of each compression of each set, within so many seconds a set."""
     done = [row for row in before if row["set"] not in sets]
     for name in sets:
-        points = np.ascontiguousarray(large_set(folder, name, MORE_ROWS), dtype=np.float32)
-        if rows < ROWS or points.shape[1] > FEW:
-            points = points[:rows]
+        points = np.ascontiguousarray(large_set(folder, name, rows), dtype=np.float32)
         began = time.perf_counter()
         for what, vectors in compressed(points):
             if time.perf_counter() - began > seconds:
