@@ -142,7 +142,7 @@ class PairwiseEmbedding(
         rules that end a run.
         """
         rows = self.start.rows(seed)
-        apart = self.escape_stationary_point(rows)
+        apart = self._moved_apart(rows)
         if apart is not rows and self.layout.rows > 2:
             self.note(f"the start was narrower than {START_SCALE:g}: random numbers were added")
         return apart
@@ -293,6 +293,9 @@ class PairwiseEmbedding(
         once.  A map whose largest side is below the deviation of a random start counts as
         collapsed.
         """
+        return self._moved_apart(x)
+
+    def _moved_apart(self, x: Array) -> Array:
         if self.widest_side(x) < START_SCALE:
             return x + self.layout.random_normal(0, START_SCALE)
         return x

@@ -92,9 +92,11 @@ def _on_equal_terms(
             part.apply(gradient)
             part.close()
     own: Any = getattr(objective, "homotopy_parameter", None)
+    state = objective.state()
     for label, job in jobs.items():
         if isinstance(objective, Homotopy):
             objective.homotopy_parameter = own
+        objective.restore(state)
         yield label, job
 
 
