@@ -1,21 +1,25 @@
 """Eigen-solvers, k-means and the agreement of labels, each against a reference."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score
 
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg_clustering.agreement import compare_labelings, normalized_mutual_information
+from thalweg_clustering.kernels import kernel_function
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.leading_subspace import dense_leading, iterative_leading
 from thalweg_clustering.least_curvature import least_curvature
 from thalweg_clustering.prepared_data import median_distance
+from thalweg_clustering.settings import Settings
 from thalweg_clustering.stiefel import smallest_eigenvectors
-from thalweg_clustering.tuning import tightness_and_balance
+from thalweg_clustering.tuning import tightness_and_balance, tune
 
 
 def _matrix(d, seed=0):
@@ -25,18 +29,12 @@ def _matrix(d, seed=0):
     return (q * values) @ q.T, q[:, :3]
 
 
-def test_smallest_eigenvectors():
-    matrix, wanted = _matrix(40)
-    found = smallest_eigenvectors(matrix, 3)
-    np.testing.assert_allclose(found.T @ found, np.eye(3), atol=1e-10)
-    np.testing.assert_allclose(np.abs(found.T @ wanted), np.eye(3), atol=1e-6)
-    values = np.diag(found.T @ matrix @ found)
-    assert (np.diff(values) > 0).all()
-
-
 @pytest.mark.ranks(1, 2, 3)
 def test_leading_subspace_by_products_equals_lapack(comm):
-    matrix, _ = _matrix(90)
+    matrix, wanted = _matrix(90)
+    least = smallest_eigenvectors(matrix, 3)
+    np.testing.assert_allclose(np.abs(least.T @ wanted), np.eye(3), atol=1e-6)
+    np.testing.assert_allclose(least.T @ matrix @ least, np.diag([-5.0, -4.0, -3.0]), atol=1e-8)
     layout = Layout(comm, 90)
     rows = -layout.local(matrix)
     exact = dense_leading(layout, np.ascontiguousarray(rows), 3)
@@ -61,21 +59,9 @@ def test_kmeans_finds_the_clusters_on_any_ranks(comm):
     reference = KMeans(5, n_init=10, random_state=0).fit(points)
     assert found.inertia == pytest.approx(reference.inertia_, rel=1e-6)
     np.testing.assert_array_equal(layout.gather_rows(found.labels), truth)
-
-
-@pytest.mark.ranks(2, 3)
-def test_kmeans_starts_from_the_same_rows_on_any_ranks(comm):
-    points = np.random.default_rng(0).random((60, 3))
-    layout = Layout(comm, 60)
-    found = kmeans(layout, layout.local(points), 8, starts=1, iterations=0)
-    alone = kmeans(Layout(MPI.COMM_SELF, 60), points, 8, starts=1, iterations=0)
-    np.testing.assert_array_equal(found.centers, alone.centers)
-
-
-def _median_written_out(points):
-    i, j = np.triu_indices(len(points), 1)
-    squares = ((points[i] - points[j]) ** 2).sum(axis=1)
-    return np.sqrt([np.median(squares), np.median(squares[squares > 0])])
+    starts = kmeans(layout, layout.local(points), 8, starts=1, iterations=0).centers
+    alone = kmeans(Layout(MPI.COMM_SELF, 203), points, 8, starts=1, iterations=0).centers
+    np.testing.assert_array_equal(starts, alone)
 
 
 @pytest.mark.ranks(1, 3)
@@ -84,10 +70,11 @@ def test_median_distance_is_that_of_all_pairs(comm):
         points = np.random.default_rng(rows).standard_normal((rows, 3))
         layout = Layout(comm, rows, 3)
         found = median_distance(layout, layout.local(points))
-        assert found == pytest.approx(_median_written_out(points)[0], rel=1e-12)
+        assert found**2 == pytest.approx(np.median(pdist(points, "sqeuclidean")), rel=1e-12)
     points[:45] = points[0]  # most distances are zero: those do not count
     found = median_distance(layout, layout.local(points))
-    assert found == pytest.approx(_median_written_out(points)[1], rel=1e-7)
+    squares = pdist(points, "sqeuclidean")
+    assert found**2 == pytest.approx(np.median(squares[squares > 0]), rel=1e-7)
     assert median_distance(Layout(comm, 1, 3), layout.local(points)[: 1 - comm.rank]) == 0.0
 
 
@@ -97,6 +84,19 @@ def test_clusters_are_as_tight_as_they_explain_the_variance():
     for labels, wanted in (([0, 1, 0, 1], (1, 1)), ([0, 0, 1, 1], (0, 1)), ([0] * 4, (0, 0))):
         found = tightness_and_balance(rows, np.array(labels), 2)
         assert found == pytest.approx(wanted, abs=1e-12)
+
+
+def test_the_score_by_which_a_width_is_chosen_falls_with_what_is_known(views):
+    points, given, _ = views(60)
+    layout, wide = Layout(MPI.COMM_SELF, 60, 4), points * [1.0, 1.0, 10.0, 10.0]
+    common = {"task": "alternative", "seed": 0}
+    settings = Settings(layout, wide, [given], -1.0, 2, kernel_function("gaussian"), None, common)
+    chosen = tune(settings, 2)
+    found = replace(settings, weight=-chosen.penalty).solved(chosen.sigma, 2)
+    tightness, balance = tightness_and_balance(found["embedding"], found["labels"], 2)
+    novelty = found["measures"]["novelty"]
+    assert novelty > 1e-3
+    assert chosen.score == pytest.approx(tightness * balance * (1.0 - novelty), rel=1e-9)
 
 
 def test_mutual_information_equals_the_reference():
