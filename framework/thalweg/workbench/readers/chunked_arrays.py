@@ -1,7 +1,7 @@
 """HDF5 (``.h5``, ``.hdf5``, ``.h5ad``) by h5py, and ``.zarr`` by zarr; each rank reads its rows."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +17,26 @@ from thalweg.workbench.readers.array_files import choose_keys
 from thalweg.workbench.readers.source import Rows, Source, check_array, refused
 
 
+def _hdf5(path: Path) -> AbstractContextManager[Any]:
+    return extra("h5py", "formats", f"the HDF5 file '{path}'").File(path, "r")  # type: ignore[no-any-return]
+
+
+def _zarr(path: Path) -> AbstractContextManager[Any]:
+    return nullcontext(extra("zarr", "zarr", f"the Zarr array '{path}'").open(path, mode="r"))
+
+
 @dataclass(frozen=True)
 class StoredRows:
     """Rows of a stored array; with ``columns_first`` its axes are in reverse there."""
 
     path: Path
     name: str
+    opening: Callable[[Path], AbstractContextManager[Any]]
     columns_first: bool = False
 
     def __call__(self, rows: Rows) -> np.ndarray:
         """Read those rows, and nothing else but the rest of their chunks."""
-        with refused(RuntimeError, f"'{self.path}' is damaged"), _opened(self.path) as file:
+        with refused(RuntimeError, f"'{self.path}' is damaged"), self.opening(self.path) as file:
             array = file[self.name] if self.name else file
             shape = array.shape[::-1] if self.columns_first else array.shape
             count = len(range(*rows.indices(shape[0]))) if isinstance(rows, slice) else len(rows)
@@ -35,12 +44,6 @@ class StoredRows:
             require_memory(size, f"this rank's rows of '{self.path}'", "use more ranks")
             read = np.asarray(array[..., rows].T if self.columns_first else array[rows])
             return read.astype(str) if read.dtype.kind == "T" else read  # zarr's strings
-
-
-def _opened(path: Path) -> AbstractContextManager[Any]:
-    if path.suffix.lower() == ".zarr":
-        return nullcontext(extra("zarr", "zarr", f"the Zarr array '{path}'").open(path, mode="r"))
-    return extra("h5py", "formats", f"the HDF5 file '{path}'").File(path, "r")  # type: ignore[no-any-return]
 
 
 def read_hdf5(path: Path, options: Mapping[str, Any], *, columns_first: bool = False) -> Source:
@@ -59,7 +62,7 @@ def read_hdf5(path: Path, options: Mapping[str, Any], *, columns_first: bool = F
             names.append(name)
 
     errors = (OSError, RuntimeError, KeyError, IndexError, TypeError, ValueError)
-    with refused(errors, f"'{path}' is damaged, or not an HDF5 file"), h5py.File(path, "r") as file:
+    with refused(errors, f"'{path}' is damaged, or not an HDF5 file"), _hdf5(path) as file:
         file.visititems(note)
         if path.suffix.lower() == ".h5ad":
             usual = "obsm/X_pca" if "obsm/X_pca" in file else "X"
@@ -96,7 +99,7 @@ def read_hdf5(path: Path, options: Mapping[str, Any], *, columns_first: bool = F
         _refuse_elsewhere(array, path)
         dtype, shape = array.dtype, array.shape[::-1] if columns_first else array.shape
     check_array(dtype, shape, what)
-    reader = StoredRows(path, key, columns_first)
+    reader = StoredRows(path, key, _hdf5, columns_first)
     return Source(shape[0], shape[1:] or (1,), dtype, reader, labels=labels)
 
 
@@ -107,7 +110,7 @@ def read_zarr(path: Path, options: Mapping[str, Any]) -> Source:
     refused, and so is what would be unpickled.
     """
     # Codecs of any library raise nearly anything.
-    with refused(Exception, f"'{path}' is damaged, or no Zarr array"), _opened(path) as root:
+    with refused(Exception, f"'{path}' is damaged, or no Zarr array"), _zarr(path) as root:
         members = {"": root} if hasattr(root, "shape") else dict(root.members(max_depth=None))
         arrays = {name: one for name, one in members.items() if hasattr(one, "shape")}
         key, labels_key = choose_keys([*arrays], options, path)
@@ -116,10 +119,11 @@ def read_zarr(path: Path, options: Mapping[str, Any]) -> Source:
             # The codec that calls pickle may be named of numbers, too.
             if "pickle" in str({**arrays[name].metadata.to_dict(), "attributes": None}):
                 raise InputError(f"array '{name}' of '{path}' would be unpickled; save numbers")
-        labels = None if labels_key is None else StoredRows(path, labels_key)(slice(None))
+        labels = None if labels_key is None else StoredRows(path, labels_key, _zarr)(slice(None))
         dtype, shape = np.dtype(arrays[key].dtype), arrays[key].shape
     check_array(dtype, shape, what)
-    return Source(shape[0], shape[1:] or (1,), dtype, StoredRows(path, key), labels=labels)
+    reader = StoredRows(path, key, _zarr)
+    return Source(shape[0], shape[1:] or (1,), dtype, reader, labels=labels)
 
 
 def _column(codes: Any, categories: Any, path: Path) -> np.ndarray | None:
