@@ -14,8 +14,8 @@ import numpy as np
 from thalweg.parallel import agreed, any_over_ranks, min_over_ranks
 from thalweg.plugins import Help
 from thalweg_isometry.active import ActiveSecants, hinge, misses
-from thalweg_isometry.brackets import secant_moments
 from thalweg_isometry.cutting_planes import evaluations_per_scan
+from thalweg_isometry.map_ranks import secant_moments
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, SearchState
 from thalweg_isometry.small_lbfgs import descend

@@ -23,17 +23,16 @@ from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants, hinge_value, measured
-from thalweg_isometry.brackets import (
-    RankBracket,
+from thalweg_isometry.brackets import RankBracket, predicted_rank
+from thalweg_isometry.certificate import lower_bound
+from thalweg_isometry.cutting_planes import Cuts, Subsets
+from thalweg_isometry.map_ranks import (
     eigengap_rank,
     extended,
     guessed_rank,
-    predicted_rank,
     sampled_ratios,
     truncated,
 )
-from thalweg_isometry.certificate import lower_bound
-from thalweg_isometry.cutting_planes import Cuts, Subsets
 from thalweg_isometry.search_state import Attempt, Inner, MeasuredMap, S, SearchState, Verdict
 from thalweg_isometry.separation_rounds import SeparationRounds
 
@@ -43,19 +42,11 @@ FEW_SECANTS = 500_000
 
 #: Columns of the trace, and where the state has them.
 TRACED = {
-    "delta": "delta",
-    "rank": "scanned_rank",
-    "best_rank": "best_rank",
-    "best_delta": "best.delta",
-    "target_rank": "attempt.rank",
-    "target_delta": "attempt.delta",
-    "points": "subset.n_points",
-    "active": "count",
-    "active_delta": "active_delta",
-    "scanned": "scanned",
-    "residual": "residual",
-    "dual_residual": "dual_residual",
-}
+    "delta": "delta", "rank": "scanned_rank", "best_rank": "best_rank", "best_delta": "best.delta",
+    "target_rank": "attempt.rank", "target_delta": "attempt.delta", "points": "subset.n_points",
+    "active": "count", "active_delta": "active_delta", "scanned": "scanned",
+    "residual": "residual", "dual_residual": "dual_residual",
+}  # fmt: skip
 
 #: How a free rank is sought.
 Adjust = Literal["bracket", "published", "eigengap"]
@@ -217,12 +208,12 @@ class SecantSearch(SeparationRounds[S]):
         """Work on the cuts, and scan the others if that is due."""
         state, done = self.inner(state, state.active)
         state = replace(
-            state,
-            psi=done.psi,
-            active_delta=done.delta,
+            state, psi=done.psi, active_delta=done.delta,
             evaluations=state.evaluations + done.evaluations,
             work=state.work + done.evaluations * max(1, state.count),
-        ).in_attempt(iterations=state.attempt.iterations + done.evaluations, capped=done.capped)
+        )  # fmt: skip
+        iterations = state.attempt.iterations + done.evaluations
+        state = state.in_attempt(iterations=iterations, capped=done.capped)
         state = self.approach(state, done.psi, done.delta)
         if done.met or (done.separate and not self.everything_active(state)):
             return self.separate(state.in_attempt(met=done.met))

@@ -13,9 +13,9 @@ from thalweg.engines.secants import SecantSet
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
 from thalweg_isometry import certify
-from thalweg_isometry.brackets import extended, guessed_rank, sampled_ratios, truncated
 from thalweg_isometry.certificate import lower_bound
 from thalweg_isometry.command import main
+from thalweg_isometry.map_ranks import extended, guessed_rank, sampled_ratios, truncated
 from thalweg_isometry.pair_changes import PairChanges, products_in, scaled
 from thalweg_isometry.rank_bounds import alon_bound, rank_lower_bound, weyl_bound
 

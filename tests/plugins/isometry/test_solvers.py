@@ -13,10 +13,10 @@ from thalweg.plugins import SolverSpec, plugins
 from thalweg.testing import check_gradient, check_hessian_product, check_resumption
 from thalweg_isometry import normal_equations, numax
 from thalweg_isometry.active import ActiveSecants, holders, measured
-from thalweg_isometry.brackets import eigengap_rank
 from thalweg_isometry.hessian_descent import GaussianMaps
 from thalweg_isometry.hinge import HingeSearch
 from thalweg_isometry.kept_neighbors import KeptNeighbors
+from thalweg_isometry.map_ranks import eigengap_rank
 from thalweg_isometry.near_isometry import NearIsometry
 
 COLUMN_METHODS = ["hinge-lbfgs", "numax", "fromax", "nile-pro"]
