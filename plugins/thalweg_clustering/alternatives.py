@@ -214,16 +214,16 @@ def build_search(dataset: Dataset, comm: MPI.Comm, **options: Any) -> KDACObject
     objective = build_kdac(dataset, comm, **options)
     # Those of other files are among the objective's labelings.
     others = {k: v for k, v in options.items() if k not in ("alternatives", "other_labels")}
-    wanted = KDACOptions(**options).alternatives
+    count = KDACOptions(**options).alternatives
 
     def search(outcome: dict[str, Any]) -> list[Alternative]:
-        found = find_alternatives(
-            dataset, objective.labelings, wanted, first=judged(objective, outcome), **others
+        end = find_alternatives(
+            dataset, objective.labelings, count, first=judged(objective, outcome), **others
         )
-        objective.note(f"the search for alternatives ended with {len(found.found)}: {found.reason}")
-        return list(found.found) or [cast(Alternative, found.refused)]
+        objective.note(f"the search for alternatives ended with {len(end.found)}: {end.reason}")
+        return list(end.found) or [cast(Alternative, end.refused)]
 
-    objective.search = search if wanted > 1 else None
+    objective.search = search if count > 1 else None
     return objective
 
 

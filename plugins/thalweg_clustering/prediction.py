@@ -66,8 +66,8 @@ class LabelPredictor:
         mean = (plain.extended(similar) - embedding[sample][:, shown]).mean(axis=0)
         least = float(np.quantile(similar.sum(axis=1), OUTER))
         extending = replace(plain, mean=mean, least=least)
-        kept = (extending.predict(z[sample]) == labels[sample]).all()
-        return extending if kept else by_nearest
+        reproduced = (extending.predict(z[sample]) == labels[sample]).all()
+        return extending if reproduced else by_nearest
 
     def similarity(self, z: np.ndarray) -> np.ndarray:
         """Of new rows to those kept."""

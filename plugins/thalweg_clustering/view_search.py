@@ -175,14 +175,14 @@ def _independent(rows: np.ndarray, stream: np.random.Generator) -> np.ndarray:
     def skew(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return u**2, 2.0 * u.mean(axis=-1)
 
-    found = []
+    directions = []
     for contrast in ("logcosh", skew):
         start = np.linalg.qr(stream.standard_normal((rows.shape[1],) * 2))[0]
         analysis = FastICA(whiten=False, fun=contrast, max_iter=100, w_init=start)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # directions of noise do not converge
-            found.append(analysis.fit(rows).components_)
-    return np.concatenate(found)
+            directions.append(analysis.fit(rows).components_)
+    return np.concatenate(directions)
 
 
 def _spans(rows: np.ndarray, directions: np.ndarray) -> Iterator[np.ndarray]:
@@ -192,10 +192,10 @@ def _spans(rows: np.ndarray, directions: np.ndarray) -> Iterator[np.ndarray]:
     parts = (values > bounds[:, None]).sum(axis=0)
     shown = np.eye(count)[parts].transpose(1, 2, 0).reshape(-1, len(rows))
     table = (shown @ shown.T).reshape(len(directions), count, len(directions), count)
-    held = shown.sum(axis=1).reshape(len(directions), count)  # not alike where values repeat
-    expected = held[:, :, None, None] * held / len(rows)
+    sizes = shown.sum(axis=1).reshape(len(directions), count)  # not alike where values repeat
+    expected = sizes[:, :, None, None] * sizes / len(rows)
     terms = table * np.log(np.maximum(table, 1e-300) / np.maximum(expected, 1e-300))
-    statistic, cells = 2.0 * terms.sum(axis=(1, 3)), np.count_nonzero(held, axis=1)
+    statistic, cells = 2.0 * terms.sum(axis=(1, 3)), np.count_nonzero(sizes, axis=1)
     degrees = np.maximum(1, np.outer(cells - 1, cells - 1))
     unusual, done = normaltest(values)[1] < NORMAL, list[np.ndarray]()
     for index, direction in enumerate(directions):

@@ -22,6 +22,7 @@ from thalweg_embedding.pairs.pair_sum import CombinedPairs
 #: Weights of mid-near pairs in the stages of the last phase, each of which draws further pairs, but
 #: for the first stage of a run.  More of them tear clusters apart (notes, "LocalMAP").
 LAST_STAGES = (0.0,) * 5
+ALL_STAGES = (*STAGES[:-1], *LAST_STAGES)
 
 #: Distance in the map up to which these reach, in map units, as in the paper's program; and points
 #: drawn for each, of which the first that is near takes the place of the old one.
@@ -119,12 +120,7 @@ def _draw_near(places, start, neighbors, key, numbers):  # type: ignore[no-untyp
 
 @with_options(PaCMAPOptions)
 def localmap(
-    dataset: Dataset,
-    comm: MPI.Comm,
-    *,
-    start: Any = None,
-    stages: Any = (*STAGES[:-1], *LAST_STAGES),
-    **options: Any,
+    dataset: Dataset, comm: MPI.Comm, *, start: Any = None, stages: Any = ALL_STAGES, **options: Any
 ) -> PaCMAPObjective:
     """LocalMAP: PaCMAP, with 5 sum u/(10 + s) + arctan(u/sqrt(10))/sqrt(10) in the last phase.
 

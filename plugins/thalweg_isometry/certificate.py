@@ -188,12 +188,12 @@ def certify(
         products = products_in(arithmetic)
     if quantity == "neighbors":
         return _certified_neighbors(data, compressed, n_neighbors, products)
-    found = PairChanges(layout, points, compressed, quantity, relative, progress, products)
-    worst, pairs = found.worst, layout.rows * (layout.rows - 1) // 2
-    quantiles = tuple((share, *found.quantile(share)) for share in SHARES)
+    changes = PairChanges(layout, points, compressed, quantity, relative, progress, products)
+    worst, pairs = changes.worst, layout.rows * (layout.rows - 1) // 2
+    quantiles = tuple((share, *changes.quantile(share)) for share in SHARES)
     return Certificate(
         worst.change, worst.least, worst.pair if worst.least > 0.0 else None, layout.rows, pairs,
-        None, None, None, "all", quantity, relative, quantiles, found.row_worst,
+        None, None, None, "all", quantity, relative, quantiles, changes.row_worst,
     )  # fmt: skip
 
 

@@ -77,8 +77,8 @@ def scaled(multiply: Callable[[Any, Any], Any], rounding: float, unit: float) ->
         sides = [np.abs(rows).max(axis=1, initial=0.0), np.abs(columns).max(axis=0, initial=0.0)]
         up, left = (np.frexp(side)[1] for side in sides)
         factors = np.ldexp(rows, -up[:, None]), np.ldexp(columns, -left)
-        found = np.asarray(multiply(*(factor.astype(np.float32) for factor in factors)))
-        return np.ldexp(found.astype(float), up[:, None] + left)
+        products = np.asarray(multiply(*(factor.astype(np.float32) for factor in factors)))
+        return np.ldexp(products.astype(float), up[:, None] + left)
 
     def error(terms: int) -> float:
         rounded = (1.0 + 2.0**-24) * (1.0 + rounding)
@@ -251,10 +251,10 @@ def candidates(
 
     def visit(low: Block, high: Block, edges: Edges) -> None:
         here, (strip,) = (slice(*edges[:2]), slice(*edges[2:])), _strips([table], low, high, edges)
-        found = [np.zeros((size, 2)) for size in strip[0].shape]
-        kernels.count_within(strip, edges[0], edges[2], *(limits[rows] for rows in here), *found)
+        within = [np.zeros((size, 2)) for size in strip[0].shape]
+        kernels.count_within(strip, edges[0], edges[2], *(limits[rows] for rows in here), *within)
         with lock:
-            for rows, own in zip(here, found, strict=True):
+            for rows, own in zip(here, within, strict=True):
                 counts[rows] += own
 
     visit_pairs(layout, (table.rows, table.norms), visit, lambda: 0)

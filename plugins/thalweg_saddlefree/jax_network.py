@@ -191,12 +191,12 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, CurvatureForms, LayeredCurvat
         """Of each row, the mean over its positions."""
         jnp, nn = self._jax.numpy, self._jax.nn
         if self._loss == "squared":
-            found = 0.5 * ((outputs - targets) ** 2).sum(axis=-1)
+            losses = 0.5 * ((outputs - targets) ** 2).sum(axis=-1)
         elif self._loss == "logistic":
-            found = (jnp.logaddexp(0.0, outputs) - targets * outputs).sum(axis=-1)
+            losses = (jnp.logaddexp(0.0, outputs) - targets * outputs).sum(axis=-1)
         else:
-            found = nn.logsumexp(outputs, axis=-1) - (targets * outputs).sum(axis=-1)
-        return found.reshape(len(found), -1).mean(axis=1)
+            losses = nn.logsumexp(outputs, axis=-1) - (targets * outputs).sum(axis=-1)
+        return losses.reshape(len(losses), -1).mean(axis=1)
 
     def _root(self, outputs: Any, signs: Any) -> Any:
         """Vectors whose covariance is the Hessian of a position's loss by its outputs."""

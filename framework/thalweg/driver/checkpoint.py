@@ -318,8 +318,8 @@ class SavedRun:
     @property
     def is_due(self) -> bool:
         """Whether the time for the next checkpoint has come."""
-        kept = self.checkpoints
-        return kept is not None and time.perf_counter() - self.last >= kept.interval
+        to = self.checkpoints
+        return to is not None and time.perf_counter() - self.last >= to.interval
 
     @refusing_malformed()
     def read(self) -> dict[str, Any] | None:

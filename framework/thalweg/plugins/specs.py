@@ -319,14 +319,8 @@ class CommandSpec(Spec, kind="command", hook="thalweg_commands"):
 
 #: All kinds of plugins.
 KINDS: tuple[type[Spec], ...] = (
-    ObjectiveSpec,
-    PreconditionerSpec,
-    SolverSpec,
-    DataSpec,
-    FormatSpec,
-    MetricSpec,
-    CommandSpec,
-)
+    ObjectiveSpec, PreconditionerSpec, SolverSpec, DataSpec, FormatSpec, MetricSpec, CommandSpec,
+)  # fmt: skip
 
 
 class CommandParser(argparse.ArgumentParser):

@@ -81,11 +81,9 @@ Section = Mapping[str, Any]
 METHOD = ("label", "solver", "preconditioner")
 
 #: Sections whose options depend on their name.
-KINDS: dict[str, type[Spec]] = {
-    "objective": ObjectiveSpec,
-    "preconditioner": PreconditionerSpec,
-    "solver": SolverSpec,
-}
+NAMED: dict[str, type[Spec]] = {
+    "objective": ObjectiveSpec, "preconditioner": PreconditionerSpec, "solver": SolverSpec,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -207,8 +205,8 @@ def _written(section: Section, name: str) -> dict[str, Any]:
     # TOML has no null: an option that is left to the plugin is left out, one that the user
     # switched off says so.
     options = FIXED.get(name, ())
-    if name in KINDS:
-        options = plugins().find(KINDS[name], section["name"])[0].declared_options
+    if name in NAMED:
+        options = plugins().find(NAMED[name], section["name"])[0].declared_options
     off = {option.name for option in options if option.can_be_switched_off}
     return {
         key: SWITCHED_OFF if value is None else value

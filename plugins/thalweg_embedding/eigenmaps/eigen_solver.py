@@ -84,8 +84,8 @@ class Eigen(Solver[EigenState]):
                 "since rows equal others"
             )
         worst, evaluations = float((residuals / limits).max()), state.evaluations + 1
-        found = vectors, value, gradient
-        return state.at(*found, evaluations=evaluations, residual=worst, done=True)
+        evaluated = vectors, value, gradient
+        return state.at(*evaluated, evaluations=evaluations, residual=worst, done=True)
 
     def status(self, state: EigenState) -> Status:
         """After the one step converged, if the residuals are small enough."""

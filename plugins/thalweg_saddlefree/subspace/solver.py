@@ -164,14 +164,9 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
     preconditioned: ClassVar[bool] = True
     stochastic: ClassVar[bool] = True
     trace_columns: ClassVar[tuple[str, ...]] = (
-        *STOCHASTIC_COLUMNS,
-        "batch_rows",
-        "products",
-        "damping",
-        "ratio",
-        "lowest_curvature",
+        *STOCHASTIC_COLUMNS, "batch_rows", "products", "damping", "ratio", "lowest_curvature",
         "negative_steps",
-    )
+    )  # fmt: skip
 
     # -- the interface ---------------------------------------------------------------------
 
@@ -186,16 +181,11 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
             few, many = (-(-bound // objective.predictions) for bound in (LEAST_BATCH, BATCH))
             size = self.batch or max(few, min(many, rows // 8))
             size = min(rows, size, self.largest_batch or rows)
-        state = self._evaluated(
-            SubspaceState(
-                objective=objective,
-                x=x,
-                value=float("nan"),
-                last=np.zeros_like(x),
-                damping=self.damping,
-                size=size,
-            )
-        )
+        state = SubspaceState(
+            objective=objective, x=x, value=float("nan"), last=np.zeros_like(x),
+            damping=self.damping, size=size,
+        )  # fmt: skip
+        state = self._evaluated(state)
         return replace(state, operations=getattr(objective, "operations", 0) - done)
 
     def step(self, state: SubspaceState) -> SubspaceState:

@@ -13,7 +13,7 @@ from thalweg.parallel.threads import restored_thread_limits
 from thalweg.result import Result, Status
 from thalweg.workbench.report import comparison_rows, draw_convergence, format_table, search_seconds
 from thalweg.workbench.run.directory import MARKS, RunDirectory, summary
-from thalweg.workbench.run.single_run import Job, attempted, build_objective, digests, opened
+from thalweg.workbench.run.single_run import Job, attempted, build_objective, digests, opened_run
 from thalweg.workbench.strict_json import as_json
 
 
@@ -33,7 +33,7 @@ def compare(
     ``comparison.md`` and ``convergence.png``.  Gives the result of each by its label.
     """
     comm = MPI.COMM_WORLD if comm is None else comm
-    with opened(config, out, changes, comm, several=True) as (configuration, directory, facts):
+    with opened_run(config, out, changes, comm, several=True) as (configuration, directory, facts):
         dataset, objective = build_objective(configuration, comm)
         facts["digests"] = digests(dataset)
         results: dict[str, Result] = {}

@@ -92,8 +92,8 @@ def draw_run(
         if views:
             stops = {f"view by {name}": places for name, places in views.items()}
             labelings = {} if labels is None else {"given": (labels, given)}
-            found = zip(named.values(), solution.T, strict=False)
-            labelings |= {name: (column, None) for name, column in found}
+            clusters = zip(named.values(), solution.T, strict=False)
+            labelings |= {name: (column, None) for name, column in clusters}
             about = (None, None, title, caption)
         write_map_page(files[-1], points, *about, thumbnails, measures, labelings, stops)
     return files

@@ -73,7 +73,7 @@ def run(
     began = time.perf_counter()
     if resume and out is None:
         raise InputError("there is nothing to resume: give the folder of the run (--out)")
-    opening = opened(config, out, changes, comm, several=False, resume=resume)
+    opening = opened_run(config, out, changes, comm, several=False, resume=resume)
     with opening as (configuration, directory, facts):
         started = phases()
         with phase("load"):
@@ -89,8 +89,8 @@ def run(
         facts["profile"] = profile(comm, started)
         if directory is not None:
             facts["digests"] = digests(dataset)
-            if job.kept is not None:
-                facts["stages"] = job.kept.names
+            if job.stages is not None:
+                facts["stages"] = job.stages.names
             try:
                 if result.status is not Status.INTERRUPTED:
                     facts["views"] = save_views(objective, result.x, directory.path)
@@ -123,10 +123,10 @@ class Job:
         animated = self.directory is not None and configuration.output["animation"]
         self.frames = Frames(self.objective) if animated else None
         self.schedule = configuration.schedule(getattr(self.objective, "homotopy_parameter", 1.0))
-        self.kept = None
+        self.stages = None
         keeps = configuration.keeps_stages and isinstance(self.objective, Homotopy)
         if keeps and self.schedule is not None and self.directory is not None:
-            self.kept = StageResults(self.objective, self.schedule.values, self.directory.path)
+            self.stages = StageResults(self.objective, self.schedule.values, self.directory.path)
 
     def minimized(self, *, resume: bool = False, quiet: bool = True) -> Result:
         """Run the solver.  Collective."""
@@ -151,7 +151,7 @@ class Job:
             identity=identity,
         )
         callbacks: list[Callback] = [lambda _: expect_life(configuration.run["watchdog"])]
-        callbacks += [each for each in (self.frames, self.kept) if each is not None]
+        callbacks += [each for each in (self.frames, self.stages) if each is not None]
         rules = configuration.stopping()
         result = run(stop=rules, callbacks=callbacks, resume=resume, progress=not quiet)
         unused = unused_petsc_options(configuration.run["petsc"], objective.comm)
@@ -218,7 +218,7 @@ def _measured(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> Result
 
 
 @contextmanager
-def opened(
+def opened_run(
     config: Path | str | Mapping[str, Any],
     out: Path | str | None,
     changes: Sequence[str],
