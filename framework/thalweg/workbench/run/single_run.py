@@ -212,8 +212,10 @@ def _measured(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> Result
         measures: dict[str, Any] = {}
         if failure := attempted(comm, measure, spec.origin):
             notes.append(failure)
-        else:
-            metrics.update(measures)
+            continue
+        for name in measures.keys() & metrics:
+            notes.append(f"{spec.origin} measures '{name}' too, which is left out")
+        metrics = measures | metrics
     return replace(result, metrics=metrics, notes=tuple(notes))
 
 
