@@ -42,11 +42,14 @@ class HomotopySchedule:
         all stages; it begins at the latest when four fifths of one are used.
     error
         If given, steps along the values are adaptive, each with about this relative error.
+    ended
+        Is called with the number of each stage, from 0, that another follows, and its result.
     """
 
     values: tuple[float, ...]
     stage: Stop = EARLY_RULES
     error: float | None = None
+    ended: Callable[[float, Array], object] | None = None
 
     def __post_init__(self) -> None:
         if not self.values or not all(math.isfinite(value) for value in self.values):
@@ -165,6 +168,8 @@ class Stages:
     def entered(self, state: SolverState, stage: float) -> SolverState:
         """The state with which a later stage begins, or an adaptive one before.  Collective."""
         self.at.stage_start = self.at.iteration
+        if self.schedule is not None and self.schedule.ended is not None:
+            self.schedule.ended(self.at.stage, state.x)
         if self._predictor is not None and not self.at.cut:
             state = self._predictor.advanced(state, self.last, self.enter)
         else:

@@ -131,11 +131,10 @@ class _Run:
                     while status.running:
                         finite = self._advance(bar) and self._follow()
                         status = self._status(self.state) if finite else Status.DIVERGED
-                    values = self.at.values
                     # A lower value was near, and it was minus infinity.
                     if self.evaluations.is_unbounded_lately and status in WITHOUT_DESCENT:
                         status = Status.DIVERGED
-                    status, more = confirmed(self.objective, self.state, status, values)
+                    status, more = confirmed(self.objective, self.state, status, self.at.values)
                     self.confirming += more
                 finally:
                     bar.close()
@@ -184,8 +183,7 @@ class _Run:
         if not self._keep_finite():
             return False
         self.at.iteration += 1
-        window = max(rule.window for rule in self.stages.rules)
-        self.at.note_value(state, self.solver.stochastic, window)
+        self.at.note_value(state, self.solver.stochastic, max(r.window for r in self.stages.rules))
         bar.show(self._record(state))
         return True
 
@@ -265,8 +263,7 @@ class _Run:
 
     @phase("measure")
     def _result(self, state: SolverState, status: Status, saved: bool) -> Result:
-        objective = self.objective
-        began = run_clock()
+        objective, began = self.objective, run_clock()
         value = float(state.value)
         if self.solver.stochastic:  # also where it failed: metrics are of all rows too
             value = float(self.solver.whole_value(state))

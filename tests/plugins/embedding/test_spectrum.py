@@ -1,5 +1,6 @@
 """A path through the spectrum gives maps as good as fits of their own, from one factor."""
 
+import itertools
 import json
 import re
 
@@ -11,8 +12,7 @@ from sklearn.datasets import load_digits
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.workbench.run import plot, run
-from thalweg.workbench.run.directory import StageResults
+from thalweg.workbench.run import plot, run, single_run
 from thalweg_embedding import T_SNE, TSNE, embedding, map_quality, spectrum
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 
@@ -78,11 +78,12 @@ def test_sparse_points_have_a_spectrum_too():
 CONFIG = {
     "data": {"name": "digits", "rows": 150},
     "objective": {"name": "t-sne", "perplexity": 10},
-    "homotopy": {"values": [0.1, 0.25, 1.0], "keep": True},
+    "homotopy": {"values": [0.1, 0.25, 0.25, 1.0], "keep": True},
     "stop": {"iterations": 30},
     "output": {"pictures": False},
 }
-NAMES = ["λ = 1/10: between ForceAtlas2 and UMAP", "λ = 1/4: like UMAP", "λ = 1: t-SNE"]
+STOPS = ["λ = 1/10: between ForceAtlas2 and UMAP", "λ = 1/4: like UMAP", "λ = 1: t-SNE"]
+NAMES = [*STOPS[:2], f"{STOPS[1]} (2)", STOPS[2]]
 
 
 @pytest.mark.ranks(1, 2)
@@ -91,10 +92,8 @@ def test_a_run_keeps_the_map_of_each_stage_also_when_it_is_resumed(comm, folder,
     stages = run(CONFIG, whole, comm=comm).trace["stage"]
     assert all(1 < (stages == number).sum() <= 30 for number in (0, 1))
     with monkeypatch.context() as patched:
-        keep = StageResults.__call__
-        patched.setattr(
-            StageResults, "__call__", lambda self, at: keep(self, at) or at.iteration == 40
-        )
+        turn = itertools.count()
+        patched.setattr(single_run, "expect_life", lambda _: next(turn) == 40)
         assert run(CONFIG, parts, comm=comm).stages_left
     run(CONFIG, parts, resume=True, comm=comm)
     comm.barrier()

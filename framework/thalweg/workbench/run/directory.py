@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from thalweg.driver import Iterate
 from thalweg.errors import CheckpointError, InputError, StorageError
 from thalweg.files import FolderLock, atomic_write_text, flush, storing, temporary_name
 from thalweg.interfaces import Objective
@@ -228,25 +227,26 @@ def save_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) -> 
 
 
 class StageResults:
-    """Callback that writes a stage's result when the next one begins, from the same point.
-
-    :attr:`names` are those of all results by their files, for ``result.json``.
-    """
+    """What a schedule calls where a stage has ended: writes its result."""
 
     def __init__(self, objective: Any, values: tuple[float, ...], folder: Path) -> None:
-        self.objective, self.values, self.folder = objective, values, folder
+        self.objective, self.folder = objective, folder
         self.files = [f"stages/{n:02d}.npy" for n in range(len(values) - 1)] + ["solution.npy"]
-        self.names = dict(zip(self.files, map(objective.stage_name, values), strict=True))
-        self.parameter: float | None = None
+        names = [*map(objective.stage_name, values)]
+        before = [names[:n].count(name) for n, name in enumerate(names)]
+        self.every = [
+            f"{name} ({n + 1})" if n else name for name, n in zip(names, before, strict=True)
+        ]
 
-    def __call__(self, iterate: Iterate) -> bool:
-        """Write the result of a stage that has ended; never ends the run.  Collective."""
-        objective, before = self.objective, self.parameter
-        self.parameter = objective.homotopy_parameter
-        if before is not None and before != self.parameter:
-            path = self.folder / self.files[self.values.index(before)]
-            _save_map(objective, path, objective.solution(iterate.rows))
-        return False
+    def names(self) -> dict[str, str]:
+        """Names of the stages that ended by their files, for ``result.json``."""
+        late = {"solution.npy"}  # written at the end
+        every = zip(self.files, self.every, strict=True)
+        return {file: name for file, name in every if file in late or (self.folder / file).exists()}
+
+    def __call__(self, stage: float, x: Array) -> None:
+        """Write the result of a stage.  Collective."""
+        _save_map(self.objective, self.folder / self.files[int(stage)], self.objective.solution(x))
 
 
 def save_views(objective: Objective, x: Array, folder: Path) -> dict[str, str]:

@@ -90,7 +90,7 @@ def run(
         if directory is not None:
             facts["digests"] = digests(dataset)
             if job.stages is not None:
-                facts["stages"] = job.stages.names
+                facts["stages"] = job.stages.names()
             try:
                 if result.status is not Status.INTERRUPTED:
                     facts["views"] = save_views(objective, result.x, directory.path)
@@ -127,6 +127,7 @@ class Job:
         keeps = configuration.keeps_stages and isinstance(self.objective, Homotopy)
         if keeps and self.schedule is not None and self.directory is not None:
             self.stages = StageResults(self.objective, self.schedule.values, self.directory.path)
+            self.schedule = replace(self.schedule, ended=self.stages)
 
     def minimized(self, *, resume: bool = False, quiet: bool = True) -> Result:
         """Run the solver.  Collective."""
@@ -151,7 +152,7 @@ class Job:
             identity=identity,
         )
         callbacks: list[Callback] = [lambda _: expect_life(configuration.run["watchdog"])]
-        callbacks += [each for each in (self.frames, self.stages) if each is not None]
+        callbacks += [] if self.frames is None else [self.frames]
         rules = configuration.stopping()
         result = run(stop=rules, callbacks=callbacks, resume=resume, progress=not quiet)
         unused = unused_petsc_options(configuration.run["petsc"], objective.comm)
