@@ -27,6 +27,7 @@ DIGITS = load_digits()
 WINE = load_wine()
 FEW = {"delta": 0.3}
 RANKED = {"rank": 5}
+ODE = {"method": "ode", "tolerance": 0.9}
 
 #: Objective, its options, solver, and further options of the call.
 CASES = [
@@ -53,7 +54,7 @@ CASES = [
     ("kdac", {}, "stiefel", {"iterations": 20}),
     ("kdac", {}, "dimension-growth", {"iterations": 20}),
     ("t-sne", {"init": "spectral"}, "lbfgs", {"iterations": 20}),
-    ("mlp", {"layers": [64, 2, 10]}, "saddle-free", {"method": "ode", "iterations": 1}),
+    ("mlp", {"layers": [64, 2, 10]}, "saddle-free", {**ODE, "iterations": 1}),
     ("laplacian-eigenmaps", {}, "eigen", {}),
 ]
 
