@@ -122,7 +122,7 @@ def _draw_near(places, start, neighbors, key, numbers):  # type: ignore[no-untyp
 def localmap(
     dataset: Dataset, comm: MPI.Comm, *, start: Any = None, stages: Any = ALL_STAGES, **options: Any
 ) -> PaCMAPObjective:
-    """LocalMAP: PaCMAP, with 5 sum u/(10 + s) + arctan(u/sqrt(10))/sqrt(10) in the last phase.
+    """LocalMAP: PaCMAP, with 5 sum (u/(10 + s) + arctan(u/sqrt(10))/sqrt(10)) in the last phase.
 
     That sum is over neighbors, with u = sqrt(s); the further pairs of that phase are near.
     """

@@ -110,8 +110,18 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
 
     def _take_rows(self, rows: Any, held_out: Any) -> None:
         def typed(leaf: Any) -> np.ndarray:
-            array = np.asarray(leaf)
-            return array.astype(self.dtype) if array.dtype.kind == "f" else array
+            array, is_lost = np.asarray(leaf), np.False_
+            if array.dtype.kind == "f":
+                wide = array
+                with np.errstate(over="ignore"):
+                    array = wide.astype(self.dtype)
+                is_lost = np.isinf(array) & np.isfinite(wide)
+            elif array.dtype.kind in "iu" and self.dtype == np.float32:
+                kept = self._jax.dtypes.canonicalize_dtype(array.dtype)
+                is_lost = array.astype(kept) != array
+            if is_lost.any():
+                raise InputError("the rows have numbers that single precision does not hold")
+            return array
 
         convert = self._jax.tree_util.tree_map
         self.data: Any = None if rows is None else convert(typed, rows)

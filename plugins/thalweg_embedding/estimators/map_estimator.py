@@ -289,9 +289,9 @@ class MapEstimator(MapTransformer):
         if not isinstance(model.init, str):
             model.init = "auto"
         refuse_differing(data.comm, "the arguments of stability", n, neighbors)
-        for name, number in ("n", n), ("neighbors", neighbors):
-            Option(name, int, 5, "", minimum=1).check(number, "stability")
-        for seed in range(max(2, n)):
+        for name, number, least in ("n", n, 2), ("neighbors", neighbors, 1):
+            Option(name, int, 5, "", minimum=least).check(number, "stability")
+        for seed in range(n):
             places = model.set_params(random_state=seed).fit(data).embedding_
             count = min(neighbors, data.layout.rows - 1)
             lists.append(nearest_neighbors(data.layout, places.astype(float), count)[0])

@@ -356,5 +356,7 @@ def test_what_is_no_scalar_function_is_refused():
     ):
         with pytest.raises(InputError, match=words):
             JaxObjective(MPI.COMM_SELF, lambda p, rows: p.sum(), start, rows)
+    with pytest.raises(InputError, match="single precision"):
+        JaxObjective(MPI.COMM_SELF, None, np.ones(3), np.array([2**31]), precision="single")
     with pytest.raises(InputError, match="module:name"):
         build_jax(None, MPI.COMM_SELF, function="nothing")
