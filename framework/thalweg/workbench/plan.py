@@ -12,7 +12,7 @@ from thalweg.numerics import decomposed_size
 from thalweg.plugins import ObjectiveSpec, PhaseEstimate, Problem, peaks, plugins
 from thalweg.plugins.specs import PROCESS_BYTES
 from thalweg.workbench.config import Method, read_configuration
-from thalweg.workbench.readers.load import bytes_on_root, data_shape
+from thalweg.workbench.readers.load import data_shape, data_size
 from thalweg.workbench.report import format_table
 
 #: Largest number of ranks that is proposed.
@@ -95,9 +95,9 @@ def plans(
     data, read, whole = configuration.data, 0, 0
     shape = (0, 0) if data is None else (rows or 0, columns or 0)
     if data is not None and 0 in shape:
-        stored = data_shape(data)
+        *stored, whole = data_size(data)
         shape = (rows or stored[0], columns or stored[1])
-        whole = bytes_on_root(data) * math.prod(shape) // math.prod(stored)
+        whole = whole * math.prod(shape) // math.prod(stored)
         if data.get("components") is not None:
             read = data_shape({**data, "components": None})[1]
     own = Method("", configuration.solver, configuration.preconditioner)

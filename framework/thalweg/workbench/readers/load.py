@@ -124,13 +124,19 @@ def data_shape(section: Mapping[str, Any], folder: Path | str | None = None) -> 
     Files of whose rows each rank reads its own are opened alone; other formats are read.  Of a
     generated set a few rows are made.
     """
-    section = _with_one_source(section)
+    return data_size(section, folder)[:2]
+
+
+def data_size(section: Mapping[str, Any], folder: Path | str | None = None) -> tuple[int, int, int]:
+    """As :func:`data_shape`, and the bytes of rows that rank 0 reads for all, else 0."""
+    section, whole = _with_one_source(section), 0
     if "path" in section:
         path, kind, options = _file_options(section, MPI.COMM_SELF, folder)
         source = kind.resolve()(path, options)
         _refuse_strings(source, path)
         what, chosen = f"'{path.name}'", source.columns_chosen
         rows, columns = _choose_rows(options, source.rows, what)[0], source.columns
+        whole = 0 if source.whole is None else source.whole.nbytes
     else:
         spec, own, options = _set_options(section)
         what, chosen = spec.owner, False
@@ -144,17 +150,7 @@ def data_shape(section: Mapping[str, Any], folder: Path | str | None = None) -> 
     if options["components"] is not None:
         check_components(rows, columns, options["components"])
         columns = options["components"]
-    return rows, columns
-
-
-def bytes_on_root(section: Mapping[str, Any], folder: Path | str | None = None) -> int:
-    """Bytes of a file's rows where rank 0 reads them for all; else 0.  Not collective."""
-    section = _with_one_source(section)
-    if "path" not in section:
-        return 0
-    path, kind, options = _file_options(section, MPI.COMM_SELF, folder)
-    whole = kind.resolve()(path, options).whole
-    return 0 if whole is None else whole.nbytes
+    return rows, columns, whole
 
 
 def _with_one_source(section: Mapping[str, Any]) -> dict[str, Any]:

@@ -214,7 +214,7 @@ def _measured(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> Result
         if failure := attempted(comm, measure, spec.origin):
             notes.append(failure)
             continue
-        for name in measures.keys() & metrics:
+        for name in sorted(measures.keys() & metrics):
             notes.append(f"{spec.origin} measures '{name}' too, which is left out")
         metrics = measures | metrics
     return replace(result, metrics=metrics, notes=tuple(notes))
