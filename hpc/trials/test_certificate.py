@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from thalweg.engines.secants.secants import SecantSet
+from thalweg.errors import InputError
 from thalweg.parallel import Layout
 from thalweg_isometry import certify
+from thalweg_isometry.pair_changes import PairChanges, scaled
 
 SETS_PER_FAMILY = 60
 
@@ -144,5 +146,53 @@ def test_the_interval_holds_the_true_constant(comm, trial, family):
                 assert scan.delta - scan.delta_lower <= 1e-7 * norm**2, where
         certificate = certify(secants, components)
         assert (certificate.delta_lower, certificate.delta) == (scan.delta_lower, scan.delta)
+        judged += 1
+    trial.cases(judged)
+
+
+def rounded(bits):
+    """Products whose factors are rounded to so many bits, and added in single precision."""
+
+    def multiply(a, b):
+        parts = (np.frexp(factor) for factor in (a, b))
+        near = (np.ldexp(np.rint(np.ldexp(part, bits)), more - bits) for part, more in parts)
+        return np.matmul(*(factor.astype(np.float32) for factor in near))
+
+    return scaled(multiply, 2.0**-bits, 2.0**-24)
+
+
+def true_changes(points, vectors):
+    """Relative changes of squared distances in extended precision, of pairs that are apart."""
+    i, j = np.triu_indices(len(points), 1)
+    before, after = (
+        ((rows.astype(np.longdouble)[i] - rows.astype(np.longdouble)[j]) ** 2).sum(axis=1)
+        for rows in (points, vectors)
+    )
+    apart = before > 0
+    return np.abs(after[apart] / before[apart] - 1)
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("bits", [8, 11], ids=["bfloat16", "tf32"])
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+def test_coarse_products_certify_the_true_change(comm, trial, family, bits):
+    """The products of these formats, emulated; sets in units that are refused are left out."""
+    judged = 0
+    for seed in range(SETS_PER_FAMILY * (2 if comm.size == 1 else 1)):
+        random = np.random.default_rng((seed, FAMILIES.index(family)))
+        n, d = int(random.integers(16, 60)), int(random.integers(3, 16))
+        points = family(random, n, d)
+        layout = Layout(comm, n, d)
+        for components in maps(random, points):
+            vectors = points.astype(float) @ components.T
+            try:
+                found = PairChanges(
+                    layout, layout.local(points), layout.local(vectors), products=rounded(bits)
+                )
+            except InputError:
+                continue
+            truth = true_changes(points, vectors).max()
+            where = f"{family.__name__}, seed {seed}, {bits} bits"
+            assert found.worst.least <= truth <= found.worst.change, where
         judged += 1
     trial.cases(judged)
