@@ -8,12 +8,13 @@ number of leading coordinates the certified interval must hold the true constant
 
 import numpy as np
 import pytest
+from hpc.trials.coarse_products import rounded
 
 from thalweg.engines.secants.secants import SecantSet
 from thalweg.errors import InputError
 from thalweg.parallel import Layout
 from thalweg_isometry import certify
-from thalweg_isometry.pair_changes import PairChanges, scaled
+from thalweg_isometry.pair_changes import PairChanges
 
 SETS_PER_FAMILY = 60
 
@@ -148,17 +149,6 @@ def test_the_interval_holds_the_true_constant(comm, trial, family):
         assert (certificate.delta_lower, certificate.delta) == (scan.delta_lower, scan.delta)
         judged += 1
     trial.cases(judged)
-
-
-def rounded(bits):
-    """Products whose factors are rounded to so many bits, and added in single precision."""
-
-    def multiply(a, b):
-        parts = (np.frexp(factor) for factor in (a, b))
-        near = (np.ldexp(np.rint(np.ldexp(part, bits)), more - bits) for part, more in parts)
-        return np.matmul(*(factor.astype(np.float32) for factor in near))
-
-    return scaled(multiply, 2.0**-bits, 2.0**-24)
 
 
 def true_changes(points, vectors):

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from hpc.trials.coarse_products import rounded
 
 from thalweg.data import Dataset
 from thalweg.engines.secants import SecantSet
@@ -118,17 +119,6 @@ def test_a_decoder_may_reuse_its_array_and_write_into_its_codes():
     ):
         with pytest.raises(InputError, match=words):
             certify(points, codes, decoder=decoder)
-
-
-def rounded(bits):
-    """Products whose factors are rounded to so many bits, and added in single precision."""
-
-    def multiply(a, b):
-        parts = (np.frexp(factor) for factor in (a, b))
-        near = (np.ldexp(np.rint(np.ldexp(part, bits)), more - bits) for part, more in parts)
-        return np.matmul(*(factor.astype(np.float32) for factor in near))
-
-    return scaled(multiply, 2.0**-bits, 2.0**-24)
 
 
 def test_the_error_of_a_product_holds_where_both_factors_are_rounded():
