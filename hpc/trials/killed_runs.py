@@ -44,7 +44,7 @@ def cases() -> dict[str, Any]:
     maps = ("elastic-embedding", "s-sne", "t-sne", "t-ee")
     found = {f"{name}, lbfgs": _case(MAP, "lbfgs", objective={"name": name, "perplexity": 6})
              for name in maps}  # fmt: skip
-    for name in ("largevis", "neg-t-sne", "pacmap", "umap"):
+    for name in ("largevis", "localmap", "neg-t-sne", "pacmap", "umap"):
         found[f"{name}, lbfgs"] = _case({**MAP, "objective": {"name": name}}, "lbfgs")
     elastic = {"name": "elastic-embedding", "perplexity": 6}
     for name in ("fixed-point", "hessian-diagonal", "partial-hessian", "spectral"):
@@ -78,6 +78,8 @@ def cases() -> dict[str, Any]:
         found[f"near-isometry, {name}"] = _case(
             SECANTS, name, objective={"name": "near-isometry", "rank": 6}
         )
+    kept = {"name": "near-isometry", "n_neighbors": 3, "n_candidates": 6}
+    found["near-isometry, candidate-rounds"] = _case(SECANTS, "candidate-rounds", objective=kept)
     found[SLABS] = {
         "data": {"name": "blobs", "rows": 20_000, "dimension": 6, "clusters": 5},
         "objective": {"name": "t-sne", "perplexity": 5, "neighbor_search": "approximate"},
