@@ -13,7 +13,7 @@ import numpy as np
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, max_over_ranks, on_root, one_blas_thread, refuse_differing
+from thalweg.parallel import MPI, Layout, max_over_ranks, on_root, refuse_differing
 from thalweg.plugins import with_options
 from thalweg_clustering.exact_sums import SAMPLE_ROWS, StreamedKernel
 from thalweg_clustering.feature_sums import NystromKernel
@@ -198,11 +198,9 @@ def _view(
     if is_fixed or not (searched and of_clusters):
         return None
     sample = settings.on_sample(VIEW_ROWS)
-    with one_blas_thread():  # of many small products
-        view = on_root(
-            settings.layout.comm,
-            lambda: find_view(sample.points, sample.labels, chosen.components, chosen.seed),
-        )
+    view = find_view(
+        sample.points, sample.labels, chosen.components, chosen.seed, settings.layout.comm
+    )
     if view is None:
         return None
     scale = np.ones(len(preparation.mean))

@@ -14,7 +14,7 @@ from thalweg.data import Dataset, comm_of, validate_data
 from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
 from thalweg.interfaces import Solver
-from thalweg.parallel import collective_call, job_threads, on_root, raise_on_all_ranks, shared_seed
+from thalweg.parallel import collective_call, job_threads, raise_on_all_ranks, shared_seed
 from thalweg.plugins import Option, check_parameters, declared_options, estimator
 from thalweg_clustering.alternatives import Alternative, find_alternatives
 from thalweg_clustering.build import build_kdac
@@ -229,7 +229,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             sample = evenly_spread(dataset.layout, points, VIEW_ROWS)[1]
             avoided = labelings if self.task == "alternative" else []
             known = [evenly_spread(dataset.layout, part, VIEW_ROWS)[1] for part in avoided]
-            view = on_root(dataset.comm, lambda: find_view(sample, known, None, options["seed"]))
+            view = find_view(sample, known, None, options["seed"], dataset.comm)
             options["clusters"] = None if view is None else view.clusters
         stop = {"iterations": self.max_iter, "progress": bool(self.verbose)}
         search = find_alternatives(

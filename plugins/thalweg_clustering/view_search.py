@@ -7,8 +7,9 @@ between every two, on rows that had no part in finding them.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -16,7 +17,7 @@ from scipy.special import chdtrc
 from scipy.stats import normaltest
 
 from thalweg.numerics import squared_distances, unit_rows
-from thalweg.parallel import MPI, Layout
+from thalweg.parallel import MPI, Layout, agreed, on_root, one_blas_thread, raise_on_all_ranks
 from thalweg_clustering.agreement import mutual_information, shared_rows
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.valleys import JOINED, SEPARATED, Valleys, cluster_means, covariance
@@ -38,6 +39,9 @@ DIMENSIONS, CELLS, PRINCIPAL = 3, 10, 60
 #: which a few rows lie alone show larger eigenvalues than the view.
 WIDTH = 0.4
 
+#: Directions of a span, as columns, and the clusters that rows show in it.
+Candidate = tuple[np.ndarray, np.ndarray]
+
 
 @dataclass(frozen=True)
 class View:
@@ -50,36 +54,41 @@ class View:
 
 
 def find_view(
-    points: np.ndarray, labelings: list[np.ndarray], columns: int | None = None, seed: int = 0
+    points: np.ndarray,
+    labelings: list[np.ndarray],
+    columns: int | None = None,
+    seed: int = 0,
+    comm: MPI.Comm = MPI.COMM_SELF,
 ) -> View | None:
-    """The view with the most information in its clusters, or None.
+    """The view with the most information in its clusters, or None.  Collective.
 
     ``points`` are rows without constant features, ``labelings`` integers from 0, ``columns`` the
-    dimension of the subspace if it is given.
+    dimension of the subspace if it is given; the same on all ranks, which share the work.
     """
     deviations = points.std(axis=0)
     scale = np.where(deviations > 0, deviations, 1.0)
     values = (points - points.mean(axis=0)) / scale
-    if (values**2 > 0.5 * len(values)).any():  # an outlier makes most of a feature's variance
+    # An outlier makes most of a feature's variance.
+    has_outliers = agreed(comm, bool((values**2 > 0.5 * len(values)).any()))
+    if len(points) < LEAST_ROWS or has_outliers:
         return None
-    indicators = [np.eye(labels.max() + 1)[labels] for labels in labelings]
-    known = np.concatenate([np.ones((len(values), 1)), *indicators], axis=1)
-    rest = values - known @ np.linalg.lstsq(known, values, rcond=None)[0]
-    candidates, few = list[tuple[np.ndarray, np.ndarray]](), len(rest) < FEW_ROWS
-    for division in range(2 + 2 * few if len(rest) >= LEAST_ROWS else 0):
-        stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1999, division)))
-        order = stream.permutation(len(rest))
-        first, second = np.split(order, [int(SHARE * len(rest))])
-        for directions, labels in _candidates(rest[first], rest[second], stream):
-            candidates.append((directions, labels[np.argsort(order)]))
-        if candidates and not few:
-            break
-    if not candidates:
-        return None
-    distinct = list[tuple[np.ndarray, np.ndarray]]()
-    for candidate in sorted(candidates, key=lambda c: -_information(c[1], c[1])):
-        if not _repeats(candidate[1], [labels for _, labels in distinct], 0.9):
-            distinct.append(candidate)
+    candidates, few = list[Candidate](), len(values) < FEW_ROWS
+    with one_blas_thread():  # of many small products
+        rest = on_root(comm, lambda: _without_means(values, *labelings))
+        for division in range(2 + 2 * few):
+            candidates += _candidates(comm, rest, (seed, division))
+            if candidates and not few:
+                break
+        if not candidates:
+            return None
+        return on_root(comm, lambda: View(scale, *_best(values, rest, candidates, columns)))
+
+
+def _best(
+    values: np.ndarray, rest: np.ndarray, candidates: list[Candidate], columns: int | None
+) -> tuple[np.ndarray, int, float]:
+    """W, clusters and sigma of that with the most information that is no product of two others."""
+    distinct = _distinct(sorted(candidates, key=lambda c: -_information(c[1], c[1])), 0.9)
     found = [labels for _, labels in distinct]
     single = (c for c in distinct if not _is_product(rest @ c[0], c[1], found))
     directions, labels = next(single, distinct[0])
@@ -89,7 +98,15 @@ def find_view(
     projected = values @ w
     centers = cluster_means(projected, labels)
     nearest = squared_distances(centers, centers) + np.diag(np.full(len(centers), np.inf))
-    return View(scale, w, len(centers), WIDTH * float(np.sqrt(nearest.min())))
+    return w, len(centers), WIDTH * float(np.sqrt(nearest.min()))
+
+
+def _without_means(rows: np.ndarray, *labelings: np.ndarray) -> np.ndarray:
+    """Residuals of rows from their least-squares fit by clusters: two labelings add up."""
+    groups = [np.ones((len(rows), 1)), *(np.eye(own.max() + 1)[own] for own in labelings)]
+    known = np.concatenate(groups, axis=1)
+    rest: np.ndarray = rows - known @ np.linalg.lstsq(known, rows, rcond=None)[0]
+    return rest
 
 
 def _information(a: np.ndarray, b: np.ndarray) -> float:
@@ -97,67 +114,85 @@ def _information(a: np.ndarray, b: np.ndarray) -> float:
     return mutual_information(shared_rows(a, b))
 
 
-def _repeats(labels: np.ndarray, others: list[np.ndarray], share: float) -> bool:
-    """Whether one of the others has as many clusters, and such a share of the information."""
-    enough = share * _information(labels, labels)
-    return any(_information(labels, o) > enough for o in others if o.max() == labels.max())
+def _distinct(candidates: list[Candidate], share: float) -> list[Candidate]:
+    """Those of which none before has as many clusters, and such a share of the information."""
+    distinct = list[Candidate]()
+    for span, labels in candidates:
+        enough = share * _information(labels, labels)
+        alike = (before for _, before in distinct if before.max() == labels.max())
+        if all(_information(labels, before) <= enough for before in alike):
+            distinct.append((span, labels))
+    return distinct
 
 
 def _is_product(rows: np.ndarray, labels: np.ndarray, labelings: list[np.ndarray]) -> bool:
     """Whether the clusters are two independent labelings, and their places a sum, of two views."""
-
-    def rest(*labelings: np.ndarray) -> np.ndarray:
-        groups = np.concatenate([np.eye(own.max() + 1)[own] for own in labelings], axis=1)
-        return rows - groups @ np.linalg.lstsq(groups, rows, rcond=None)[0]
-
-    most = 1.2 * float((rest(labels) ** 2).sum())
+    most = 1.2 * float((_without_means(rows, labels) ** 2).sum())
     for coarser in labelings:
         entropy = _information(coarser, coarser)
         if coarser.max() >= labels.max() or _information(labels, coarser) <= 0.4 * entropy:
             continue
-        other = _clusters(rest(coarser))
+        other = _clusters(_without_means(rows, coarser))
         dependence = 2.0 * len(rows) * _information(coarser, other)
         degrees = int(coarser.max()) * int(other.max())
         independent = degrees > 0 and chdtrc(degrees, dependence) > 1e-4
-        if independent and float((rest(coarser, other) ** 2).sum()) < most:
+        if independent and float((_without_means(rows, coarser, other) ** 2).sum()) < most:
             return True
     return False
 
 
-def _candidates(
-    first: np.ndarray, second: np.ndarray, stream: np.random.Generator
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Directions of views, and clusters of the rows that find them, then of the others."""
-    mean = first.mean(axis=0)
-    _, lengths, axes = np.linalg.svd(first - mean, full_matrices=False)
-    if not lengths[0] > 0:
-        return
-    few = min(len(first) // 8, PRINCIPAL, int((lengths > 1e-3 * lengths[0]).sum()))
-    white = axes[:few].T / lengths[:few] * np.sqrt(len(first))
-    own, others = (first - mean) @ white, (second - mean) @ white
-    directions = np.concatenate([_single_features(own, first - mean), _independent(own, stream)])
-    done = list[np.ndarray]()
-    for span in _spans(own, directions):
-        span, labels = _refined(own, span, _clusters(own @ span))
-        if _repeats(labels, done, 0.97):  # they differ in hardly a row
-            continue
-        done.append(labels)
-        if labels.max() > 0 and span.shape[1] < min(DIMENSIONS, own.shape[1]):
-            further = _unequal_directions(own, labels, span)[:, : DIMENSIONS - span.shape[1]]
-            wider = np.linalg.qr(np.concatenate([span, further], axis=1))[0]
-            wider, finer = _refined(own, wider, _clusters(own @ wider))
-            if finer.max() > labels.max():
-                span, labels = wider, finer
+def _candidates(comm: MPI.Comm, rest: np.ndarray, key: tuple[int, int]) -> list[Candidate]:
+    """Directions of views and clusters of the rows, found in a part of them.  Collective.
+
+    ``key`` are the seed and the number of the division into the rows that find and the others.
+    """
+    stream = np.random.default_rng(np.random.SeedSequence(key[0], spawn_key=(1999, key[1])))
+    order = stream.permutation(len(rest))
+    first, second = np.split(order, [int(SHARE * len(rest))])
+    white, own, spans = on_root(comm, lambda: _whitened(rest[first], stream))
+    others = (rest[second] - rest[first].mean(axis=0)) @ white
+    shown = _shared(comm, spans, lambda span: _refined(own, span, _clusters(own @ span)))
+    distinct = on_root(comm, lambda: _distinct(shown, 0.97))  # others differ in hardly a row
+
+    def judged(span: np.ndarray, labels: np.ndarray) -> Candidate | None:
+        span, labels = _widened(own, span, labels)
         if labels.max() == 0:
-            continue
+            return None
         parts = own @ span, others @ span
         centers = cluster_means(parts[0], labels)
         here, there = (squared_distances(part, centers).argmin(axis=1) for part in parts)
         if len(np.unique(here)) < len(centers):
-            continue
+            return None
         b, a = np.triu_indices(len(centers), 1)
-        if Valleys(parts[0], here, parts[1], there).chance(a, b).max() <= SEPARATED:
-            yield white @ span, np.concatenate([here, there])
+        if Valleys(parts[0], here, parts[1], there).chance(a, b).max() > SEPARATED:
+            return None
+        return white @ span, np.concatenate([here, there])[np.argsort(order)]
+
+    found = _shared(comm, distinct, lambda candidate: judged(*candidate))
+    return [candidate for candidate in found if candidate is not None]
+
+
+def _shared(comm: MPI.Comm, items: list[Any], work: Callable[[Any], Any]) -> list[Any]:
+    """What work makes of each item, dealt out to the ranks.  Collective."""
+    with raise_on_all_ranks(comm):
+        own = [work(item) for item in items[comm.rank :: comm.size]]
+    parts = comm.allgather(own)
+    return [parts[index % comm.size][index // comm.size] for index in range(len(items))]
+
+
+def _whitened(
+    rows: np.ndarray, stream: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Columns that whiten, the rows without their mean so whitened, and spans to look at."""
+    centered = rows - rows.mean(axis=0)
+    _, lengths, axes = np.linalg.svd(centered, full_matrices=False)
+    few = min(len(rows) // 8, PRINCIPAL, int((lengths > 1e-3 * lengths[0]).sum()))
+    white = axes[:few].T / lengths[:few] * np.sqrt(len(rows))
+    own = centered @ white
+    if few == 0:
+        return white, own, []
+    directions = np.concatenate([_single_features(own, centered), _independent(own, stream)])
+    return white, own, list(_spans(own, directions))
 
 
 def _single_features(rows: np.ndarray, features: np.ndarray) -> np.ndarray:
@@ -249,15 +284,24 @@ def _discriminants(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(vectors[:, ::-1][:, :count])
 
 
-def _refined(
-    rows: np.ndarray, span: np.ndarray, labels: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _refined(rows: np.ndarray, span: np.ndarray, labels: np.ndarray) -> Candidate:
     """The directions in which clusters differ most, and the clusters that they show, in turn."""
     for _ in range(4 if labels.max() > 0 else 0):
         span, before = _discriminants(rows, labels), labels
         labels = _clusters(rows @ span)
         if labels.max() == 0 or np.array_equal(labels, before):
             break
+    return span, labels
+
+
+def _widened(rows: np.ndarray, span: np.ndarray, labels: np.ndarray) -> Candidate:
+    """The same with further directions, where these show more clusters."""
+    if labels.max() > 0 and span.shape[1] < min(DIMENSIONS, rows.shape[1]):
+        further = _unequal_directions(rows, labels, span)[:, : DIMENSIONS - span.shape[1]]
+        wider = np.linalg.qr(np.concatenate([span, further], axis=1))[0]
+        wider, finer = _refined(rows, wider, _clusters(rows @ wider))
+        if finer.max() > labels.max():
+            return wider, finer
     return span, labels
 
 
