@@ -385,16 +385,15 @@ def _from_fewer_rows(
         )
     w = outcome["components"]
     levels = [f"{min(SAMPLE_ROWS, layout.rows)} evenly spread rows"]
-    streamed = isinstance(kernel, StreamedKernel) and kernel.function.positive
-    if isinstance(kernel, NystromKernel):
-        features = kernel
-    elif streamed:
-        features = NystromKernel(
+    if isinstance(kernel, NystromKernel) and kernel.size <= FEATURES:
+        features, finer = kernel, False
+    elif isinstance(kernel, NystromKernel | StreamedKernel) and kernel.function.positive:
+        features, finer = NystromKernel(
             layout, kernel.points, sigma, kernel.function, FEATURES, settings.common["seed"], single
-        )
+        ), True  # fmt: skip
     else:
         return w, levels
-    for size, own in _runs(layout.rows, weight, settings.weight, streamed):
+    for size, own in _runs(layout.rows, weight, settings.weight, finer):
         level = settings.on_sample(size, over_ranks=True) if size < layout.rows else settings
         level = replace(level, weight=own)
         part = features.on_rows(level.layout, level.points)
@@ -402,12 +401,12 @@ def _from_fewer_rows(
             part, components, start=w, bound=False, curvature=False, quiet=True
         )
         result = thalweg.minimize(objective, solver="ism", seed=settings.common["seed"])
-        if streamed and result.metrics["approximation"]["relative_error"] > LEVEL_ERROR:
+        if finer and result.metrics["approximation"]["relative_error"] > LEVEL_ERROR:
             break
         w = np.array(result.x).reshape(w.shape)
         what = f"{size} evenly spread rows" if size < layout.rows else "all rows"
         what += "" if own == settings.weight else f" with lambda = {-own:.2g}"
-        levels.append(f"{what} by {features.description}" if streamed else what)
+        levels.append(f"{what} by {features.description}" if finer else what)
     return w, levels
 
 

@@ -80,8 +80,8 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         Runs for each alternative, of which that of least cost counts: all but the first start
         from random subspaces.
     max_iter
-        Maximum number of steps on W for an alternative; scikit-learn's ``ConvergenceWarning``
-        says where it ended a run.
+        Maximum number of steps on W for an alternative, after those of a start from fewer rows;
+        scikit-learn's ``ConvergenceWarning`` says where it ended a run.
     verbose
         1 shows a progress bar on a terminal.
     n_jobs

@@ -139,7 +139,6 @@ def run_on_threads(
                 work(item)
                 poll()
             return
-        work(items[0])  # one thread compiles the kernels
         turn = max(1, min(_TURN, len(items) // (8 * threads)))
 
         def work_on_some(first: int) -> None:
@@ -147,7 +146,7 @@ def run_on_threads(
                 work(item)
 
         with ThreadPoolExecutor(threads) as pool:
-            for _ in pool.map(work_on_some, range(1, len(items), turn)):
+            for _ in pool.map(work_on_some, range(0, len(items), turn)):
                 poll()
 
 

@@ -194,11 +194,12 @@ def test_a_large_run_by_features_goes_through_levels_of_fewer_rows(comm, views, 
 
 
 @pytest.mark.ranks(1, 2)
-def test_exact_sums_begin_where_features_end_unless_these_err(comm, views, make, monkeypatch):
+@pytest.mark.parametrize("sums", [{"approximation": "exact"}, {"features": 300}])
+def test_sums_begin_where_few_features_end_unless_these_err(comm, views, make, monkeypatch, sums):
     points, given, _ = views(400)
     build = importlib.import_module("thalweg_clustering.build")
     monkeypatch.setattr(build, "SAMPLE_ROWS", 80)
-    options = {"init": "sample", "approximation": "exact"}
+    options = {"init": "sample", "approximation": "nystrom", **sums}
     evaluations = {}
     for allowed in (1.0, -1.0):
         monkeypatch.setattr(build, "LEVEL_ERROR", allowed)
