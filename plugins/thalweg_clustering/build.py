@@ -401,7 +401,8 @@ def _from_fewer_rows(
             part, components, start=w, bound=False, curvature=False, quiet=True
         )
         result = thalweg.minimize(objective, solver="ism", seed=settings.common["seed"])
-        if finer and result.metrics["approximation"]["relative_error"] > LEVEL_ERROR:
+        errs = result.metrics.get("approximation", {"relative_error": 0.0})  # a signal leaves none
+        if finer and errs["relative_error"] > LEVEL_ERROR:
             break
         w = np.array(result.x).reshape(w.shape)
         what = f"{size} evenly spread rows" if size < layout.rows else "all rows"

@@ -118,16 +118,21 @@ class _Run:
 
     def run(self, x: Array, resume: bool, progress: bool) -> Result:
         self.began = run_clock()
-        with SignalWatch() as self.signals:
+        with SignalWatch(defers=True) as self.signals:
             old = self.saved.read() if resume else None
             comm = self.objective.comm
+            # A signal before the run may have cut short what made its starting point.
+            early = int(values_of_all_ranks(comm, float(self.signals.received or 0)).max())
+            self.signals.received = early or None
             checks = checked_evaluations(self.objective, self.preconditioner)
             with collective_cleanup(comm, self._free), checks as self.evaluations:
                 self._start(x, old)
                 shown = self.solver.shown_columns
                 bar = ProgressBar(comm, self.stop, progress, self.stages.last + 1, shown)
                 try:
-                    status = self._status(self.state) if self._follow() else Status.DIVERGED
+                    status = Status.INTERRUPTED
+                    if not early:
+                        status = self._status(self.state) if self._follow() else Status.DIVERGED
                     while status.running:
                         finite = self._advance(bar) and self._follow()
                         status = self._status(self.state) if finite else Status.DIVERGED
@@ -139,7 +144,9 @@ class _Run:
                 finally:
                     bar.close()
                 # A run that reached its limit may be given a larger one.
-                saved = not status.failed and self.saved.write(self.state, self._elapsed())
+                saved = not (status.failed or early) and self.saved.write(
+                    self.state, self._elapsed()
+                )
                 # Without checkpoints, the one who sent the signal must not be ignored.
                 interrupted = status is Status.INTERRUPTED
                 self.signals.answered = interrupted and self.checkpoints is not None

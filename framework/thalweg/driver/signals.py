@@ -17,31 +17,31 @@ class SignalWatch:
     marked as :attr:`answered`, having had its effect, the end of the context passes it on, to the
     watch outside this one or else to the handlers from before.  A second Ctrl-C interrupts at
     once.  Outside the main thread, where Python allows no handlers, there is never a signal.  A
-    watch inside another one begins with the signal that the outer one has received.
+    watch inside another one begins with the signal that the outer one has received, or, where
+    that one ``defers``, never has one: what is inside is a part of a step, and goes to its end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, defers: bool = False) -> None:
         self.received: int | None = None
+        self._defers = defers
         self.answered = False
         self._outer: SignalWatch | None = None
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for number in STOPPING:
-                previous = signal.signal(number, self._note)
-                self._previous[number] = previous
-                outer = getattr(previous, "__self__", None)
-                if isinstance(outer, SignalWatch):
-                    self._outer = outer
-                    self.received = outer.received or self.received
+            outer = getattr(signal.getsignal(STOPPING[0]), "__self__", None)
+            if isinstance(outer, SignalWatch):
+                if outer._defers:
+                    return self
+                self._outer, self.received = outer, outer.received
+            self._previous = {number: signal.signal(number, self._note) for number in STOPPING}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
-        previous = dict(self._previous)
+        previous, self._previous = self._previous, {}
         for number, handler in previous.items():
             signal.signal(number, handler)
-        self._previous.clear()
         interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
         if self.received is None or self.answered or interrupted:
             return

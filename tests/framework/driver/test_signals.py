@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import thalweg
+from thalweg.driver.signals import STOPPING, SignalWatch
 from thalweg.parallel import MPI
 from thalweg.result import Status
 
@@ -69,6 +70,38 @@ def test_with_a_checkpoint_ctrl_c_ends_in_a_result_that_says_so(comm, bowl, heav
     assert result.status is Status.INTERRUPTED
     assert "a checkpoint holds the state" in result.message
     assert (tmp_path / "latest").exists()
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_signal_lets_what_is_within_a_step_come_to_its_end(comm, bowl, heavy_ball, folder):
+    inner = []
+
+    def within(iterate):
+        if iterate.iteration == 2:
+            stop = {"decrease": None, "iterations": 8, "callback": sends(signal.SIGTERM)}
+            inner.append(thalweg.minimize(bowl(comm), solver=heavy_ball(), **stop))
+
+    options = {"decrease": None, "callback": within, "checkpoint": folder}
+    outer = thalweg.minimize(bowl(comm), solver=heavy_ball(), **options)
+    assert [(run.status, run.iterations) for run in inner] == [(Status.ITERATION_LIMIT, 8)]
+    assert (outer.status, outer.iterations) == (Status.INTERRUPTED, 2)
+
+
+@pytest.mark.ranks(1, 2)
+def test_a_start_that_a_signal_may_have_cut_short_is_not_saved(comm, bowl, heavy_ball, folder):
+    before = {number: signal.getsignal(number) for number in STOPPING}
+    try:
+        SignalWatch().__enter__()  # as commands do, while objectives are built
+        if comm.rank == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+        stop = {"decrease": None, "iterations": 0, "checkpoint": folder}
+        result = thalweg.minimize(bowl(comm), solver=heavy_ball(), **stop)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert result.status is Status.INTERRUPTED
+    assert "not saved" in result.message
+    assert not (folder / "latest").exists()
 
 
 TERMINATED = """
