@@ -289,5 +289,4 @@ def _share_out(tops: range, work: Callable[[int, int], None], poll: Callable[[],
         for top in part[1]:
             work(part[0], top)
 
-    rest = [(thread, tops[1 + thread :: threads]) for thread in range(threads)]
-    run_on_threads(take, [(0, tops[:1]), *rest], poll)
+    run_on_threads(take, [(thread, tops[thread::threads]) for thread in range(threads)], poll)
