@@ -54,9 +54,10 @@ MAX_NOVELTY = 3000.0
 #: Relative error of the objective up to which features give exact sums a start.
 LEVEL_ERROR = 0.01
 
-#: Widths sigma that rows may lie from their mean for single precision, whose rounding then
-#: changes squared distances by at most a hundredth of a squared width.
-MAX_SINGLE_SIDE = 300.0
+#: Widths sigma that rows may lie from their mean for single precision, whose rounding then changes
+#: squared distances by at most a hundredth of a squared width; and how small their largest entry
+#: may be, since it also holds products of the points.
+MAX_SINGLE_SIDE, LEAST_SINGLE = 300.0, 1e-9
 
 #: The same for double precision, where they change by a ten-thousandth.
 MAX_DOUBLE_SIDE = 1e6
@@ -259,13 +260,14 @@ def _kernel(
     if kind == "auto":
         kind = approximation_for(layout.rows, of, given)
     # Squared distances are differences of squares: a precision must hold what is left.
-    side = max_over_ranks(layout.comm, float(np.abs(points).max(initial=0.0))) / sigma
-    single = chosen.precision == "single"
+    largest = max_over_ranks(layout.comm, float(np.abs(points).max(initial=0.0)))
+    side, single = largest / sigma, chosen.precision == "single"
     if chosen.precision == "auto" and of.gaussian:
         single = side <= MAX_SINGLE_SIDE
+    single &= LEAST_SINGLE < largest < 1.0 / LEAST_SINGLE  # products of points, in gradients
     # Of outliers; or sigma is far below all distances.
     if of.of == "distance" and of.positive and side > MAX_DOUBLE_SIDE:
-        outside = side * sigma / median_distance(layout, points)
+        outside = largest / median_distance(layout, points)
         if outside > MAX_DOUBLE_SIDE:
             raise InputError(
                 f"a row lies {outside:.1g} median distances from the mean of all, which leaves too "

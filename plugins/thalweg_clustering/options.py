@@ -84,7 +84,8 @@ class KDACOptions:
     ] = "auto"
     features: Annotated[int | None, Help("landmarks; by default 256", minimum=1)] = None
     precision: Annotated[
-        Literal["auto", "single", "double"], Help("precision of sums over pairs; auto is single")
+        Literal["auto", "single", "double"],
+        Help("of sums over pairs; single for numbers of usual size alone"),
     ] = "auto"
     embedding_rows: Annotated[
         Literal["unit", "published"],
