@@ -42,9 +42,9 @@ from thalweg_clustering.projected_kernel import PairWeights, ProjectedKernel
 from thalweg_clustering.stiefel import best_gap, smallest_eigenvectors
 from thalweg_clustering.stiefel_objectives import KernelPairSum, LinkSum
 
-#: Similarity to all others together below which a row is like no other, and how little
-#: below one similarities may be before rounding decides.
-ALONE, ALIKE = 1e-8, 1e-10
+#: Similarity to all others together below which a row is like no other, how little below one
+#: similarities may be before rounding decides, and relative eigenvalue that iterations leave open.
+ALONE, ALIKE, NO_DIRECTION = 1e-8, 1e-10, 1e-5
 
 #: Relative residual of the first embedding, which only has to point the way.
 FIRST_TOLERANCE = 1e-2
@@ -290,6 +290,8 @@ class KDACObjective(KernelPairSum, Alternation):
         counts = np.bincount(clusters.labels, minlength=self.clusters).astype(float)
         sizes = np.asarray(sum_over_ranks(self.comm, counts)).astype(int)
         reason = self._degenerate_because(blocks["degrees"][:, 0], sizes)
+        if not (self.quiet or sizes.all()):
+            self.note(f"{(sizes == 0).sum()} of {self.clusters} clusters have no rows")
         overlaps = self.overlaps(clusters.labels)
         left = self.kernel.sigma**2 * gap
         holds = bool(left >= bound) if bound == bound else None
@@ -347,14 +349,16 @@ class KDACObjective(KernelPairSum, Alternation):
         A row more like itself than like all others together is nearly a component of the
         kernel, and a column of U may show it alone.  Its place is that without its own
         similarity, which for a column of eigenvalue lambda is the share k(0) / (lambda d).
+        Columns beyond the rank of the kernel, which may be any, count for nothing.
         """
-        vectors, function = subspace.vectors, self.kernel.function
+        values, function = subspace.values[: subspace.vectors.shape[1]], self.kernel.function
+        vectors = np.where(np.abs(values) > NO_DIRECTION * values[0], subspace.vectors, 0.0)
         if self.embedding_rows == "published":
             return vectors
         exact = not isinstance(self.kernel, NystromKernel)
         if exact and function.normalized and self.has_embedding:
             own = function.value(np.zeros(1)) / degrees
-            values = np.maximum(subspace.values[: vectors.shape[1]], np.finfo(float).tiny)
+            values = np.maximum(values, np.finfo(float).tiny)
             vectors = np.where(own > 0.5, vectors * np.maximum(1.0 - own / values, 0.0), vectors)
         return unit_rows(vectors)
 

@@ -9,11 +9,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from thalweg.numerics import lloyd, squared_distances
-from thalweg.parallel import MPI, Layout, kernel, sum_over_ranks
+from thalweg.parallel import MPI, Layout, kernel, max_over_ranks, on_root, sum_over_ranks
 from thalweg_clustering.prepared_data import evenly_spread
 
 #: With more rows the starts are compared on so many evenly spread ones.
 START_ROWS = 20_000
+
+#: Squared distance, relative to the largest square of an entry, below which rows are the same:
+#: those of iterated eigenvectors differ by 1e-5.
+ROUNDING = 1e-8
 
 
 @dataclass(frozen=True)
@@ -35,16 +39,14 @@ def kmeans(
 ) -> Clusters:
     """The best of several runs; of many rows, Lloyd's iteration from the best of a sample.
 
-    ``rows`` are this rank's, shape ``(n_local, m)``.  Of the ``count`` clusters some may remain
-    empty where fewer rows differ.  Collective.
+    ``rows`` are this rank's, shape ``(n_local, m)``.  Of the ``count`` clusters some remain empty
+    where fewer rows differ.  Collective.
     """
     if layout.rows > START_ROWS:
         sample = evenly_spread(layout, rows, START_ROWS)[1]
-        centers = None
-        if layout.comm.rank == 0:
-            alone = Layout(MPI.COMM_SELF, *sample.shape)
-            centers = kmeans(alone, sample, count, seed, starts, iterations).centers
-        clusters = _lloyd(layout, rows, layout.comm.bcast(centers, root=0), iterations)
+        alone, options = Layout(MPI.COMM_SELF, *sample.shape), (count, seed, starts, iterations)
+        centers = on_root(layout.comm, lambda: kmeans(alone, sample, *options).centers)
+        clusters = _lloyd(layout, rows, centers, iterations)
         return replace(clusters, labels=_in_order(layout, clusters.labels, count))
     best: Clusters | None = None
     for start in range(starts):
@@ -60,22 +62,24 @@ def kmeans(
 def _spread_out(
     layout: Layout, rows: np.ndarray, count: int, stream: np.random.Generator
 ) -> np.ndarray:
-    """Centers by greedy k-means++: each the best of a few rows drawn by their squared distance."""
+    """Centers by greedy k-means++, infinitely far away once all rows coincide with one."""
+    rounding = ROUNDING * max_over_ranks(layout.comm, float((rows**2).max(initial=0.0)))
     trials = 2 + int(np.log(count))
     centers = layout.gather_some(rows, stream.integers(layout.rows, size=1))
     nearest = squared_distances(rows, centers)[:, 0]
-    for _ in range(1, count):
+    for missing in range(count - 1, 0, -1):
+        nearest[nearest <= rounding] = 0.0
         parts = np.asarray(layout.comm.allgather(float(nearest.sum())))
         edges = np.concatenate([[0.0], np.cumsum(parts)])
+        if edges[-1] == 0.0:
+            return np.concatenate([centers, np.full((missing, rows.shape[1]), np.inf)])
         targets = np.sort(stream.random(trials)) * edges[-1]
         mine = (targets >= edges[layout.comm.rank]) & (targets < edges[layout.comm.rank + 1])
         places = np.searchsorted(
             np.cumsum(nearest), targets[mine] - edges[layout.comm.rank], side="right"
         )
         own = layout.start + np.minimum(places, len(rows) - 1)
-        # Empty where every row coincides with a center: any row will do.
-        drawn = np.concatenate(layout.comm.allgather(own))
-        tried = layout.gather_some(rows, drawn if len(drawn) else np.zeros(1, dtype=np.int64))
+        tried = layout.gather_some(rows, np.concatenate(layout.comm.allgather(own)))
         left = np.minimum(nearest[:, None], squared_distances(rows, tried))
         best = int(np.argmin(sum_over_ranks(layout.comm, left.sum(axis=0))))
         centers = np.concatenate([centers, tried[best : best + 1]])

@@ -79,26 +79,21 @@ def find_view(
             candidates += _candidates(comm, rest, (seed, division))
             if candidates and not few:
                 break
-        if not candidates:
-            return None
-        return on_root(comm, lambda: View(scale, *_best(values, rest, candidates, columns)))
 
+        def best() -> View:
+            """That with the most information in its clusters that is no product of two others."""
+            distinct = _distinct(sorted(candidates, key=lambda c: -_information(c[1], c[1])), 0.9)
+            found = [labels for _, labels in distinct]
+            single = (c for c in distinct if not _is_product(rest @ c[0], c[1], found))
+            directions, labels = next(single, distinct[0])
+            q = columns or directions.shape[1]
+            further = np.linalg.eigh(np.cov(values.T))[1]  # those along which rows vary least first
+            w = np.linalg.qr(np.concatenate([directions, further], axis=1)[:, :q])[0]
+            centers = cluster_means(values @ w, labels)
+            nearest = squared_distances(centers, centers) + np.diag(np.full(len(centers), np.inf))
+            return View(scale, w, len(centers), WIDTH * float(np.sqrt(nearest.min())))
 
-def _best(
-    values: np.ndarray, rest: np.ndarray, candidates: list[Candidate], columns: int | None
-) -> tuple[np.ndarray, int, float]:
-    """W, clusters and sigma of that with the most information that is no product of two others."""
-    distinct = _distinct(sorted(candidates, key=lambda c: -_information(c[1], c[1])), 0.9)
-    found = [labels for _, labels in distinct]
-    single = (c for c in distinct if not _is_product(rest @ c[0], c[1], found))
-    directions, labels = next(single, distinct[0])
-    q = columns or directions.shape[1]
-    further = np.linalg.eigh(np.cov(values.T))[1]  # those along which rows vary least first
-    w = np.linalg.qr(np.concatenate([directions, further], axis=1)[:, :q])[0]
-    projected = values @ w
-    centers = cluster_means(projected, labels)
-    nearest = squared_distances(centers, centers) + np.diag(np.full(len(centers), np.inf))
-    return w, len(centers), WIDTH * float(np.sqrt(nearest.min()))
+        return on_root(comm, best) if candidates else None
 
 
 def _without_means(rows: np.ndarray, *labelings: np.ndarray) -> np.ndarray:

@@ -363,6 +363,28 @@ def test_clustered_rows_keep_their_labels_where_u_has_fewer_columns_than_cluster
     np.testing.assert_array_equal(model.predict(points), model.labels_)
 
 
+@pytest.mark.parametrize("rows", [20, 120])
+def test_equal_rows_have_equal_labels_where_clusters_are_more(rows):
+    points = np.repeat(np.random.default_rng(0).standard_normal((3, 4)), rows, axis=0)
+    model = KDAC(4, task="unsupervised", sigma=1.0, random_state=0).fit(points)
+    np.testing.assert_array_equal(model.labels_, np.repeat(model.labels_[::rows], rows))
+    np.testing.assert_array_equal(model.predict(points), model.labels_)
+    assert "1 of 4 clusters have no rows" in model.notes_
+
+
+@pytest.mark.parametrize("scale", [2.0**-150, 2.0**-100, 2.0**100, 2.0**150])
+@pytest.mark.parametrize("sums", ["exact", "nystrom"])
+def test_the_unit_of_the_data_changes_nothing(views, scale, sums):
+    points, given, _ = views(80)
+    settings = {**SETTINGS, "approximation": sums, "precision": "double"}
+    usual, other = (
+        KDAC(**{**settings, "sigma": 0.4 * unit, "precision": precision}).fit(unit * points, given)
+        for unit, precision in ((1.0, "double"), (scale, "auto"))
+    )
+    np.testing.assert_array_equal(other.labels_, usual.labels_)
+    assert other.objective_ == pytest.approx(usual.objective_, rel=1e-9)
+
+
 @pytest.mark.parametrize("task", ["unsupervised", "supervised", "semi-supervised"])
 def test_after_the_first_labeling_of_a_task_come_alternatives_to_it(task):
     known = np.where(np.arange(120) < 80, SHAPE, -1) if task == "semi-supervised" else SHAPE
