@@ -134,8 +134,7 @@ class _Frame:
         self.rows = layout.rows
         total = np.asarray(sum_over_ranks(layout.comm, exact.sum(axis=0, dtype=float)))
         self.center = total / layout.rows
-        largest = float(np.abs(exact - self.center).max()) if exact.size else 0.0
-        largest = max_over_ranks(layout.comm, largest)
+        largest = max_over_ranks(layout.comm, float(np.abs(exact - self.center).max(initial=0.0)))
         # A power of two: scaling is exact, and squares stay within single precision.
         self.scale = 2.0 ** -np.ceil(np.log2(largest)) if largest > 0 else 1.0
         self.directions = self._leading(exact, k / layout.rows)
@@ -261,7 +260,7 @@ class _Points:
         sizes = np.einsum("ij,ij->i", near, near)
         factor = _factor(near, sizes)
         tile = factor @ _opposite(factor)
-        slack = 4.0 * _error(near.shape[1]) * float(sizes.max())
+        slack = 4.0 * _error(near.shape[1]) * float(sizes.max()) + 2.0**-100  # beside an outlier
         kernels.bound_limits(tile, top, slack, self.k, self.scale, self.limits, self.thresholds)
         both = self.exact, self.numbers, *self.lists
         kernels.filter_tile(tile, top, top, True, self.k, self.scale, *both, *both)
@@ -278,6 +277,7 @@ class _Points:
     def sorted(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Indices and squared distances, nearest first, of rows that come in this order here."""
         self.shorten()
+        assert (self.counts >= self.k).all()
         shape = len(self.pairs), self.k
         indices, squared = np.empty(shape, dtype=np.int64), np.empty(shape)
 

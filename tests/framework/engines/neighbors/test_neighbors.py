@@ -59,9 +59,13 @@ def cloud(rows, columns, seed=0):
 
 
 @pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize("k", [1, 7, 300])
-def test_neighbors_of_a_cloud(comm, k):
-    assert_exact(comm, cloud(700, 5), k)
+@pytest.mark.parametrize(
+    ("rows", "k", "far"), [(700, 1, 0.0), (700, 300, 0.0), (2500, 7, 2.0**123)]
+)
+def test_neighbors_of_a_cloud(comm, rows, k, far):
+    points = cloud(rows, 5)
+    points[0, 0] += far  # as a number that stands for no measurement
+    assert_exact(comm, points, k)
 
 
 @pytest.mark.ranks(1, 2, 3)
