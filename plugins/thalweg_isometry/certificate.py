@@ -15,7 +15,6 @@ from thalweg.parallel import (
     MPI,
     agreed,
     collective_call,
-    max_over_ranks,
     nth_over_ranks,
     raise_on_all_ranks,
     refuse_differing,
@@ -248,12 +247,13 @@ def lower_bound(secants: SecantSet, delta: float) -> int:
     With listed secants only, no subset has all its secants, and the
     bound is that of a single one: of rank 0 is a map of the heaviest one's delta.
     """
-    heaviest = 1.0
-    if secants.listed is not None and secants.listed.weights is not None:
-        heaviest = max_over_ranks(secants.comm, secants.listed.weights.max(initial=0.0))
+    nothing, heaviest = np.zeros((1, secants.dimension)), 1.0
+    if secants.weighted:  # coincident pairs have weights too
+        heaviest = secants.scan(nothing).delta_lower
     if delta >= heaviest or secants.listed:
         return int(delta < heaviest)
     numbers, points = secants.sample(POINTS)
     labels = np.zeros(len(numbers)) if secants.labels is None else secants.labels[numbers]
     bound = max(rank_lower_bound(points[labels == c], delta) for c in np.unique(labels))
-    return agreed(secants.comm, max(bound, 1))
+    # Classes may be of equal points.
+    return agreed(secants.comm, max(bound, int(secants.labels is None)))

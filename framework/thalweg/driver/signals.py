@@ -17,14 +17,13 @@ class SignalWatch:
     marked as :attr:`answered`, having had its effect, the end of the context passes it on, to the
     watch outside this one or else to the handlers from before.  A second Ctrl-C interrupts at
     once.  Outside the main thread, where Python allows no handlers, there is never a signal.  A
-    watch inside another one begins with the signal that the outer one has received, or, where
-    that one ``defers``, never has one: what is inside is a part of a step, and goes to its end.
+    watch inside another one begins with that one's signal; where that one ``defers``, it never has
+    one, since what is inside is a part of a step, and goes to its end.
     """
 
     def __init__(self, defers: bool = False) -> None:
         self.received: int | None = None
-        self._defers = defers
-        self.answered = False
+        self._defers, self.answered = defers, False
         self._outer: SignalWatch | None = None
         self._previous: dict[int, Any] = {}
 

@@ -299,9 +299,12 @@ def test_delta_of_one_needs_no_rank_at_all():
     pairs = np.stack([np.arange(29), np.arange(1, 30)], axis=1)
     layout = Layout(MPI.COMM_SELF, 30, 6)
     points = np.random.default_rng(0).normal(size=(30, 6))
-    halves = SecantSet(points, layout, pairs=pairs, weights=np.full(29, 0.5))
+    points[1], weights = points[0], np.r_[1.0, np.full(28, 0.5)]  # of coincident points, 1
+    halves = SecantSet(points, layout, pairs=pairs, weights=weights)
     assert certify(halves, np.zeros((1, 6))).rank_lower_bound == 0
     assert lower_bound(halves, 0.4) == 1
+    classes = SecantSet(np.eye(3)[[0, 0, 1, 1]], Layout(MPI.COMM_SELF, 4, 3), labels=[0, 0, 1, 1])
+    assert lower_bound(classes, 0.1) == 0
 
 
 @pytest.fixture

@@ -260,7 +260,8 @@ class SecantSet(Identified):
 
     def _has_distinct_points(self) -> bool:
         if self.listed or self.n_pairs == 0:
-            return self.n_pairs > 0
+            nothing = np.zeros((1, self.dimension))
+            return self.n_pairs > 0 and self.scan(nothing).n_secants > 0
         first = self.rows_of(np.zeros(1, dtype=np.int64))[0]
         blocks = row_blocks(*self.points.shape)
         differ = any(bool((self.points[block] != first).any()) for block in blocks)
