@@ -1,10 +1,11 @@
-"""Runs that are killed at random moments and resumed; started by ``test_kills.py`` on some ranks.
+"""Runs that are killed or stopped at random and resumed; ``test_kills.py`` starts it on some ranks.
 
 ``python killed_runs.py FOLDER SEED KILLS CASE...`` works through the cases.  Of each it runs
 an uninterrupted reference, then the same run in a folder of its own, saving at every
-iteration.  At an event chosen by the seed, on a rank chosen by the seed, the process kills
-itself with SIGKILL; an event is an iteration or a step of writing files.  Started again with the
-same arguments it resumes.  A case that has come to its end is compared with the reference to the
+iteration.  At an event chosen by the seed, on a rank chosen by the seed, the process sends itself
+SIGKILL or SIGUSR1; an event is an iteration, also of a run within another one or its set-up, or a
+step of writing files.  Started again with the same arguments it resumes, after SIGUSR1 by itself.
+A case that has come to its end is compared with the reference to the
 bit, and the outcome appended to ``FOLDER/outcomes.jsonl``.
 """
 
@@ -20,7 +21,9 @@ import numpy as np
 
 import thalweg
 from thalweg.driver import loop
+from thalweg.driver.signals import SignalWatch
 from thalweg.parallel import MPI, abort_on_error
+from thalweg.result import Status
 
 MAP = {"data": {"name": "digits", "rows": 40}, "objective": {"perplexity": 6}}
 VALLEY: dict[str, Any] = {"objective": {"name": "rosenbrock"}}
@@ -70,6 +73,10 @@ def cases() -> dict[str, Any]:
         found[f"{name}, eigen"] = _case({**MAP, "objective": {"name": name}}, "eigen")
     for name in ("ism", "stiefel", "dimension-growth"):
         found[f"kdac, {name}"] = _case(MOONS, name)
+    for options in ({"init": "sample", "sigma": 0.3}, {"tuning": "score", "components": 1}):
+        found[f"kdac of {next(iter(options))}, ism"] = _case(
+            MOONS, "ism", objective={"name": "kdac", **options}
+        )
     for name in ("numax", "hinge-lbfgs", "secant-pca", "random-projection", "adagio"):
         found[f"near-isometry, {name}"] = _case(
             SECANTS, name, objective={"name": "near-isometry", "delta": 0.4}
@@ -94,10 +101,10 @@ def cases() -> dict[str, Any]:
 
 
 class Killer:
-    """Kills this process at its ``event``-th event; None never."""
+    """Sends this process a signal at its ``event``-th event; None never."""
 
     def __init__(self, event: int | None) -> None:
-        self.event, self.count = event, 0
+        self.event, self.count, self.signal = event, 0, signal.SIGKILL
         for owner, name in ((os, "fsync"), (os, "replace"), (Path, "rename"), (Path, "unlink"),
                             (Path, "mkdir")):  # fmt: skip
             setattr(owner, name, self._counted(getattr(owner, name)))
@@ -108,7 +115,8 @@ class Killer:
         def step(*arguments: Any, **options: Any) -> Any:
             self.count += 1
             if self.event is not None and self.count >= self.event:
-                os.kill(os.getpid(), signal.SIGKILL)
+                self.event = None
+                os.kill(os.getpid(), self.signal)
             return real(*arguments, **options)
 
         return step
@@ -149,10 +157,15 @@ def run_attempt(
         (place / f"attempt-{attempt}").touch()
     killer.count = 0
     killer.event = event if attempt < kills and victim == comm.rank else None
+    killer.signal = stream.choice((signal.SIGKILL, signal.SIGUSR1))
     saving = {**config, "run": {**config["run"], "checkpoint": 0}}
-    thalweg.run(saving, place / "killed", resume=True, comm=comm)
+    with SignalWatch() as watch:  # as commands have
+        result = thalweg.run(saving, place / "killed", resume=True, comm=comm)
+        watch.answered = True
     killer.event = None
     comm.Barrier()
+    if result.status is Status.INTERRUPTED:
+        return run_attempt(comm, place, config, killer, kills, seed)
     return int(attempt) + 1
 
 

@@ -180,8 +180,8 @@ BY_HAND = (
     ),
     (
         "plugins/thalweg_clustering/kernel_sums.py",
-        "rest = [(thread, tops[1 + thread :: threads]) for thread in range(threads)]",
-        "rest = [(thread, tops[1 + thread :: threads]) for thread in range(1, threads)]",
+        "(take, [(thread, tops[thread::threads]) for thread in range(threads)], poll)",
+        "(take, [(thread, tops[thread::threads]) for thread in range(1, threads)], poll)",
     ),
     (
         "plugins/thalweg_clustering/kernel_sums.py",
