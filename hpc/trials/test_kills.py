@@ -1,7 +1,8 @@
 """Random kills and stops, resumed to the bit.
 
 Every solver and objective on 1, 2 and 3 ranks, one of each family on 8; a kill is SIGKILL, a stop
-SIGUSR1, at a random iteration or step of writing files, on a random rank.  See ``hpc/trials/killed_runs.py``.
+SIGUSR1, at a random iteration or step of writing files, on a random rank.  See
+``hpc/trials/killed_runs.py``.
 """
 
 import json
