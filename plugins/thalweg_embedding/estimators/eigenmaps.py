@@ -37,6 +37,7 @@ class EigenvectorEstimator(MapTransformer):
     objective_ : float
         Twice the sum of the eigenvalues.
     n_iter_, n_features_in_ : int
+    notes_ : tuple of str
 
     Examples
     --------
@@ -74,7 +75,7 @@ class EigenvectorEstimator(MapTransformer):
             layout = objective.layout
             self.embedding_ = objective.solution(result.x)
             self.eigenvalues_ = np.array(objective.metrics(result.x)["eigenvalues"])
-        self.objective_ = result.objective
+        self.objective_, self.notes_ = result.objective, result.notes
         self.n_iter_ = max(1, result.iterations)
         self._placed = None
         if self.keep_data:

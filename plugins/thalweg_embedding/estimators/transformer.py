@@ -37,7 +37,7 @@ class MapParameters:
     n_components
         Dimensions of the map.
     keep_data
-        Whether the fitted estimator holds X, which ``transform`` needs.
+        Whether the fitted estimator holds X, by reference where it can; ``transform`` needs it.
     n_jobs
         Threads of this process: None for those of ``OMP_NUM_THREADS`` or all cores, -1 for all
         cores.
