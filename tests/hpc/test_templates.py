@@ -82,14 +82,10 @@ class Cluster:
         path = f"{self.folder / 'bin'}:{self.environment['PATH']}"
         return subprocess.Popen(
             ["bash", TOP / "hpc" / template, *arguments],
-            cwd=self.folder,
-            env=self.environment | {"PATH": path} | variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+            cwd=self.folder, env=self.environment | {"PATH": path} | variables,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, start_new_session=True,
+        )  # fmt: skip
 
     def log(self, name):
         path = self.folder / f"{name}.log"

@@ -15,23 +15,11 @@ from thalweg.plugins import ObjectiveSpec, plugins
 
 #: Options without which an objective of these data is refused.
 OPTIONS: dict[str, dict[str, Any]] = {
-    "autoencoder": {},
-    "elastic-embedding": {},
-    "kdac": {"clusters": 2},
-    "laplacian-eigenmaps": {},
-    "largevis": {},
-    "lle": {},
-    "localmap": {"n_neighbors": 4},
-    "mlp": {},
-    "near-isometry": {},
-    "neg-t-sne": {},
-    "pacmap": {"n_neighbors": 4},
-    "s-sne": {},
-    "sne": {},
-    "t-ee": {},
-    "t-sne": {},
+    "autoencoder": {}, "elastic-embedding": {}, "kdac": {"clusters": 2}, "laplacian-eigenmaps": {},
+    "largevis": {}, "lle": {}, "localmap": {"n_neighbors": 4}, "mlp": {}, "near-isometry": {},
+    "neg-t-sne": {}, "pacmap": {"n_neighbors": 4}, "s-sne": {}, "sne": {}, "t-ee": {}, "t-sne": {},
     "umap": {},
-}
+}  # fmt: skip
 
 
 def points(seed=0, rows=40):

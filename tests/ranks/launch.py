@@ -84,14 +84,9 @@ def run_limited(
     The return code of a command that ran out of time is -9.
     """
     process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=options.pop("stderr", subprocess.PIPE),
-        text=True,
-        start_new_session=True,
-        **options,
-    )
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=options.pop("stderr", subprocess.PIPE), text=True, start_new_session=True, **options,
+    )  # fmt: skip
     try:
         out, err = process.communicate(timeout=seconds)
     except BaseException as error:

@@ -83,15 +83,9 @@ class World:
             if self._closed:
                 return
             self._process = subprocess.Popen(
-                command,
-                cwd=self.root,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                text=True,
-                start_new_session=True,
-            )
+                command, cwd=self.root, env=environment, stdin=subprocess.DEVNULL, stdout=output,
+                stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            )  # fmt: skip
         notes = [Notes(folder / f"rank-{rank}.jsonl") for rank in range(self.ranks)]
         # How mpirun ends belongs to a test, too: to the last one.
         hung = self._follow(self._process, notes, held=waiting[-1])

@@ -141,14 +141,9 @@ def resolve(**given):
 
 def test_defaults_are_filled_in():
     assert resolve() == {
-        "perplexity": 30.0,
-        "memory": 10,
-        "search": "wolfe",
-        "exact": False,
-        "layers": None,
-        "file": None,
-        "wait": None,
-    }
+        "perplexity": 30.0, "memory": 10, "search": "wolfe", "exact": False, "layers": None,
+        "file": None, "wait": None,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

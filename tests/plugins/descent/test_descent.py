@@ -18,17 +18,11 @@ from thalweg_descent.line_search import Backtracking, LineFunction, StrongWolfe,
 from thalweg_descent.nonlinear_cg import LastDirection, NonlinearCG
 
 SOLVERS = [
-    GradientDescent(),
-    GradientDescent(line_search="strong-wolfe"),
-    NonlinearCG(),
-    NonlinearCG(beta="hager-zhang"),
-    NonlinearCG(beta="fletcher-reeves"),
-    NonlinearCG(beta="dai-yuan"),
-    NonlinearCG(line_search="backtracking"),
-    LBFGS(),
-    LBFGS(line_search="strong-wolfe"),
-    LBFGS(memory=3),
-]
+    GradientDescent(), GradientDescent(line_search="strong-wolfe"),
+    NonlinearCG(), NonlinearCG(beta="hager-zhang"), NonlinearCG(beta="fletcher-reeves"),
+    NonlinearCG(beta="dai-yuan"), NonlinearCG(line_search="backtracking"),
+    LBFGS(), LBFGS(line_search="strong-wolfe"), LBFGS(memory=3),
+]  # fmt: skip
 
 
 # Conjugate gradients need the curvature condition to be fast.
