@@ -314,6 +314,8 @@ def test_the_nearest_are_first_candidates_at_a_lower_rank_than_by_pca(comm, digi
     assert fitted.status_ is Status.CONVERGED
     assert fitted.n_candidates_ == place(rows.layout.gather_rows(fitted.transform(rows))) <= 12
     assert place(PCA(fitted.n_components_).fit_transform(digits)) > 12
+    ratios = (pdist(digits @ fitted.components_.T) / pdist(digits)) ** 2
+    assert ratios.max() - 1.0 == pytest.approx(1.0 - ratios.min(), rel=1e-9)
     for rank in (1, fitted.n_components_ + 2) if comm.size == 1 else ():
         given = NearIsometricEmbedding(n_components=rank, **options).fit(rows)
         assert (given.status_ is Status.CONVERGED) == (given.n_candidates_ <= 12) == (rank > 1)

@@ -69,6 +69,12 @@ def test_numax_reaches_its_target(digits, solve, rows, delta, rank, options):
     assert solve(digits[:rows], delta, rank, "numax", **options).status is Status.CONVERGED
 
 
+def test_numax_gives_up_so_long_after_the_lowest_delta(digits, solve, monkeypatch):
+    monkeypatch.setattr(numax, "STALLED_AFTER", 10)
+    run = solve(digits[:40], 0.4, 4, "numax", sweep=1, all_below=1000)
+    assert run.evaluations == 10 + np.nanargmin(run.trace["active_delta"])
+
+
 def least_trace(points, delta):
     """Least tr P with |v'Pv - 1| <= delta and P >= 0, by cutting planes of the cone."""
     i, j = np.triu_indices(len(points), 1)
@@ -175,15 +181,10 @@ def test_fromax_ends_where_its_matrix_and_its_factor_agree(digits, solve):
     assert not any("limit" in note for note in loose.notes)
 
 
-@pytest.fixture
-def petals():
-    """Sixty rows of the iris data, whose fourth principal direction matters."""
-    return load_iris(return_X_y=True)[0][:60]
-
-
 @pytest.mark.parametrize("solver", ["fromax", "nile-pro", "secant-pca"])
 @pytest.mark.parametrize("adjust", ["published", "bracket"])
-def test_a_first_rank_that_is_too_low_is_raised(petals, solve, solver, adjust):
+def test_a_first_rank_that_is_too_low_is_raised(solve, solver, adjust):
+    petals = load_iris(return_X_y=True)[0][:60]  # whose fourth principal direction matters
     options = {"adjust": adjust, "start_rank": 2, **QUICK.get(solver, {})}
     result = solve(petals, 0.4, None, solver, **options)
     assert result.status is Status.CONVERGED
