@@ -141,6 +141,10 @@ HARMLESS: dict[tuple[str, str], str] = {
         "left = 3.0 * max(0.0, iterations - at[-1])",
     ): "a rule of thumb, which only says when an attempt is given up",
     (
+        "plugins/thalweg_isometry/separation_rounds.py",
+        "share = 0.8 if state.attempt.violated > 0.02 * state.subset.n_points else 0.95",
+    ): "a rule of thumb, which only says from where on below the bound a secant becomes a cut",
+    (
         "plugins/thalweg_clustering/build.py",
         "return PASSES * 1.0 * float(rows) ** 2 * pair",
     ): "a predicted time that chooses between two ways to the same sums",

@@ -8,7 +8,7 @@ from thalweg import Dataset
 from thalweg_clustering import KDAC
 from thalweg_clustering.agreement import normalized_mutual_information as nmi
 from thalweg_clustering.valleys import SEPARATED, chance_without_valley
-from thalweg_clustering.view_search import find_view
+from thalweg_clustering.view_search import _spans, find_view
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:labels_ is the labeling")]
 
@@ -49,6 +49,16 @@ def test_a_view_is_found_with_all_its_clusters_in_few_rows_of_many_rotated_colum
     places = np.linalg.svd(places - places.mean(axis=0), full_matrices=False)[0]
     labels = KMeans(4, n_init=5, random_state=0).fit_predict(places)
     assert max(nmi(labels, view) for view in views[1:]) > 0.9
+
+
+def test_of_many_directions_that_depend_the_most_dependent_span_a_view():
+    stream = np.random.default_rng(0)
+    groups = stream.integers(0, 3, 2000)
+    rows = (1.0 + 0.5 * groups[:, None]) * stream.standard_normal((2000, 10))
+    rows[:, :2] = 6.0 * np.eye(3, 2)[groups] + stream.standard_normal((2000, 2))
+    directions = np.eye(10)[[0, 1] * 3 + list(range(2, 10))]
+    plane = next(_spans(rows, directions))
+    np.testing.assert_allclose(plane @ plane.T, np.diag(np.arange(10.0) < 2), atol=1e-12)
 
 
 @pytest.mark.filterwarnings("error")
