@@ -81,18 +81,18 @@ class NeighborsTransformer(KNeighborsTransformer):  # type: ignore[misc]
                 "neighbor_search must be 'exact' or 'approximate', and n_neighbors less than the "
                 f"{self.n_samples_fit_} fitted rows, not {search!r} and {count}"
             )
-        fitted = dataset_of(self._fit_X, None)
+        fitted, metric = dataset_of(self._fit_X, None), self.effective_metric_  # as in the fit
         with job_threads(self.n_jobs):
             if X is None:
-                numbers, squared = nearest_by(fitted, count, self.metric, search)
+                numbers, squared = nearest_by(fitted, count, metric, search)
             elif X is self._fit_X:
-                numbers, squared = nearest_by(fitted, max(1, count - 1), self.metric, search)
+                numbers, squared = nearest_by(fitted, max(1, count - 1), metric, search)
                 own = np.arange(len(numbers))[:, None]
                 numbers = np.hstack([own, numbers])[:, :count]
                 squared = np.hstack([0.0 * own, squared])[:, :count]
             else:
                 X = _numbers(validate_data(self, X, accept_sparse="csr", reset=False))
-                numbers, squared = nearest_known(self._fit_X, None, X, count, self.metric)
+                numbers, squared = nearest_known(self._fit_X, None, X, count, metric)
         return (np.sqrt(squared), numbers) if return_distance else numbers
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
