@@ -256,7 +256,7 @@ class _Points:
     def search_group(self, top: int) -> None:
         """Search all pairs of some bands from row ``top``, which lie together in space."""
         group = slice(top, top + _BAND * _GROUP)
-        near = (self.exact[group] - self.exact[group].mean(axis=0, dtype=float)) * self.scale
+        near = (self.exact[group] - self.exact[top].astype(float)) * self.scale  # means round
         sizes = np.einsum("ij,ij->i", near, near)
         factor = _factor(near, sizes)
         tile = factor @ _opposite(factor)

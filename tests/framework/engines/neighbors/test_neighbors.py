@@ -59,13 +59,18 @@ def cloud(rows, columns, seed=0):
 
 
 @pytest.mark.ranks(1, 2, 3)
-@pytest.mark.parametrize(
-    ("rows", "k", "far"), [(700, 1, 0.0), (700, 300, 0.0), (2500, 7, 2.0**123)]
-)
+@pytest.mark.parametrize(("rows", "k", "far"), [(700, 1, 0.0), (700, 300, 0.0), (2500, 7, 1e37)])
 def test_neighbors_of_a_cloud(comm, rows, k, far):
     points = cloud(rows, 5)
     points[0, 0] += far  # as a number that stands for no measurement
     assert_exact(comm, points, k)
+
+
+@pytest.mark.ranks(3)
+def test_a_column_of_one_huge_number_has_no_bearing(comm):
+    points = np.random.default_rng(1).integers(-1000, 1000, (300, 3)).astype(float)
+    points[:, 0] = 1e110
+    assert_exact(comm, points, 4)
 
 
 @pytest.mark.ranks(1, 2, 3)
