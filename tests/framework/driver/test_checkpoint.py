@@ -32,7 +32,6 @@ def test_a_checkpoint_of_another_rank_count_is_redistributed(comm, bowl, heavy_b
     assert np.allclose(resumed.x, whole.x, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.ranks(1)
 def test_a_state_that_cannot_be_saved_names_its_field(comm, bowl, heavy_ball, folder):
     class Odd(heavy_ball):
         def init(self, objective, x):
@@ -47,7 +46,6 @@ class Died(BaseException):
     """Stands for the end of the process at a moment of the test's choice."""
 
 
-@pytest.mark.ranks(1)
 @pytest.mark.parametrize("call", range(0, 24, 2))
 @pytest.mark.parametrize("number", [4, 5])
 def test_a_run_that_dies_while_writing_keeps_the_checkpoint_before(
@@ -79,7 +77,6 @@ def test_a_run_that_dies_while_writing_keeps_the_checkpoint_before(
     assert len([path for path in folder.iterdir() if path.is_dir()]) <= 2
 
 
-@pytest.mark.ranks(1)
 def test_only_what_carries_name_and_manifest_is_removed(comm, bowl, heavy_ball, folder):
     external = ["thesis", "000000001", "000000002.partial", "000000003-1", ".git", "12"]
     for name in external:
@@ -275,7 +272,6 @@ def test_damage_is_one_sentence_and_the_older_checkpoint_is_named(
     np.testing.assert_array_equal(resumed.x, whole.x)
 
 
-@pytest.mark.ranks(1)
 @pytest.mark.parametrize("name", ["", "../000000004", "000000099", "\udcff", "00000004"])
 def test_a_damaged_pointer_never_starts_from_zero(comm, bowl, heavy_ball, folder, name):
     rules = {"solver": heavy_ball(), "iterations": 4, "checkpoint": folder}
@@ -285,7 +281,6 @@ def test_a_damaged_pointer_never_starts_from_zero(comm, bowl, heavy_ball, folder
         thalweg.minimize(bowl(comm), resume=True, **rules)
 
 
-@pytest.mark.ranks(1)
 def test_without_a_pointer_the_newest_version_is_taken(comm, bowl, heavy_ball, folder):
     """As a run leaves it that dies at its first checkpoint, before it writes the pointer."""
     rules = {"solver": heavy_ball(), "decrease": None, "checkpoint": folder}
@@ -355,7 +350,6 @@ def test_a_run_whose_early_stages_a_limit_ends_resumes_to_the_bit(
         np.testing.assert_array_equal(resumed.trace[column], whole.trace[column])
 
 
-@pytest.mark.ranks(1)
 def test_a_checkpoint_of_another_version_of_a_plugin_is_refused(comm, bowl, folder, monkeypatch):
     rules = {"solver": "lbfgs", "checkpoint": folder}
     thalweg.minimize(bowl(comm), iterations=2, **rules)

@@ -42,7 +42,6 @@ def test_ctrl_c_on_one_rank_is_a_keyboard_interrupt_on_all(comm, bowl, heavy_bal
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-@pytest.mark.ranks(1)
 def test_the_handler_from_before_gets_the_signal(comm, bowl, heavy_ball):
     seen = []
     before = signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
@@ -58,7 +57,6 @@ def test_the_handler_from_before_gets_the_signal(comm, bowl, heavy_ball):
     assert "not saved" in result.message
 
 
-@pytest.mark.ranks(1)
 def test_with_a_checkpoint_ctrl_c_ends_in_a_result_that_says_so(comm, bowl, heavy_ball, tmp_path):
     result = thalweg.minimize(
         bowl(comm),

@@ -139,7 +139,6 @@ def test_a_slope_whose_square_is_lost_is_not_called_convergence(comm, solver, sc
         assert thalweg.minimize(Scaled(comm), solver=solver).status.failed
 
 
-@pytest.mark.ranks(1)
 @pytest.mark.parametrize("solver", ["lbfgs", "scipy:CG", "scipy:BFGS", "tao:lmvm", "tao:cg"])
 @pytest.mark.parametrize("seed", [0, 4, 7])
 def test_a_gradient_with_a_few_wrong_signs_is_not_called_convergence(comm, solver, seed):
@@ -159,7 +158,6 @@ def test_a_gradient_with_a_few_wrong_signs_is_not_called_convergence(comm, solve
     assert result.status.failed or result.status.limited or result.objective < 1e-3
 
 
-@pytest.mark.ranks(1)
 @pytest.mark.parametrize("solver", DESCENT)
 @pytest.mark.parametrize("kind", ["single", "noisy", "kinks"])
 def test_values_that_only_round_or_have_kinks_are_no_contradiction(comm, solver, kind):
@@ -272,7 +270,6 @@ def test_a_gradient_that_is_nan_at_the_start_is_refused(comm):
         thalweg.minimize(Valley(comm, "gradient", after=0))
 
 
-@pytest.mark.ranks(1)
 @pytest.mark.parametrize("solver", ["gradient-descent", "lbfgs", "nonlinear-cg"])
 @pytest.mark.parametrize("search", ["backtracking", "strong-wolfe"])
 def test_noise_is_not_called_convergence(comm, solver, search):
@@ -287,7 +284,6 @@ def test_noise_is_not_called_convergence(comm, solver, search):
     assert clean.status in (Status.PRECISION_LIMIT, Status.SMALL_GRADIENT)
 
 
-@pytest.mark.ranks(1)
 def test_a_decrease_below_the_noise_is_not_called_convergence():
     rules = Stop(decrease=1e-9)
     values = [1.0] * 6
@@ -295,7 +291,6 @@ def test_a_decrease_below_the_noise_is_not_called_convergence():
     assert rules.convergence(values, 1.0, error=1e-6) is Status.NOISE_LIMIT
 
 
-@pytest.mark.ranks(1)
 def test_one_small_decrease_is_not_convergence():
     rules = Stop(decrease=1e-3, window=3)
     values = [4.0, 3.0, 2.9999, 2.0, 1.0, 0.9999, 0.99985]

@@ -76,7 +76,6 @@ def test_what_is_gathered_for_ghosts_reaches_their_owners(comm, dtype):
                 assert np.array_equal(block, layout.local(expected))
 
 
-@pytest.mark.ranks(1)
 def test_rows_and_arrays_that_do_not_fit_are_refused(comm):
     for row in (10, -1):
         with pytest.raises(ValueError, match="0 to 9"):
