@@ -179,15 +179,10 @@ class MapEstimator(MapTransformer):
         if objective.comm.bcast(self.random_state is None and objective.start.fixed is not None):
             seed = 0
         parameters = {
-            "solver": self.solver,
-            "preconditioner": self.preconditioner,
-            "callback": self.callback,
-            "seed": seed,
-            "iterations": self.max_iter,
-            "decrease": self.tol,
-            "window": self.n_iter_without_progress,
-            "progress": bool(self.verbose),
-        }
+            "solver": self.solver, "preconditioner": self.preconditioner, "seed": seed,
+            "callback": self.callback, "iterations": self.max_iter, "decrease": self.tol,
+            "window": self.n_iter_without_progress, "progress": bool(self.verbose),
+        }  # fmt: skip
         options = dict(self.solver_options or {})
         if doubled := sorted(parameters.keys() & options):
             raise InputError(f"solver_options has {doubled[0]!r}, which is a parameter by itself")

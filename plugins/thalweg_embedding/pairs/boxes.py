@@ -187,15 +187,9 @@ def cost(
 
 @functools.lru_cache(4096)
 def cheapest_split(
-    function: PairFunction,
-    rows: int,
-    dimensions: int,
-    extent: float,
-    density: float,
-    tolerance: float,
-    pair: float,
-    cuts: tuple[float, ...],
-) -> Split | None:
+    function: PairFunction, rows: int, dimensions: int, extent: float, density: float,
+    tolerance: float, pair: float, cuts: tuple[float, ...],
+) -> Split | None:  # fmt: skip
     """The split that the cost model prefers; None if every box is too large.
 
     Parameters are those of :func:`cost`; ``cuts`` are tried.

@@ -115,16 +115,9 @@ class Mesh:
     """
 
     def __init__(
-        self,
-        comm: MPI.Comm,
-        dimensions: int,
-        reach: float,
-        period: float,
-        count: int,
-        window: Window,
-        real: np.dtype,
-        shared: bool = False,
-    ) -> None:
+        self, comm: MPI.Comm, dimensions: int, reach: float, period: float, count: int,
+        window: Window, real: np.dtype, shared: bool = False,
+    ) -> None:  # fmt: skip
         self._all_ranks = comm
         self._shared = shared and dimensions > 1
         self.comm = comm if self._shared else MPI.COMM_SELF
