@@ -20,7 +20,7 @@ def places_new_points(model: "MapTransformer") -> bool:
     """Whether the estimator has what :meth:`MapTransformer.transform` needs."""
     if model._of_affinities:
         raise AttributeError("new points are placed by distances, and affinities were fitted")
-    if not model.keep_data or getattr(model, "_placed", model) is None:
+    if getattr(model, "_placed", model.keep_data or None) is None:  # as it was fitted, if it is
         raise AttributeError(
             "new points are placed among the fitted ones, which keep_data=False does not keep; "
             "fit again with keep_data=True"

@@ -169,8 +169,10 @@ def test_rows_that_come_later_join_the_map_and_leave_the_others_nearly_in_place(
     estimator.set_params(max_iter=20).partial_fit(form(points[:1]))  # a duplicate, which stays
     assert estimator.embedding_.shape == (101, 2)
     assert estimator.objective_ < 1.05 * objective + 0.1
-    estimator.keep_data = False
-    assert not hasattr(estimator, "partial_fit")
+    placed = estimator.transform(form(points[80:]))
+    estimator.set_params(keep_data=False)  # for the next fit
+    np.testing.assert_array_equal(estimator.transform(form(points[80:])), placed)
+    assert not hasattr(estimator.partial_fit(form(points[:2])), "partial_fit")
 
 
 @pytest.mark.parametrize("estimator", [TSNE, ElasticEmbedding])
