@@ -75,16 +75,15 @@ def compare_labelings(
         raise InputError("labelings have one label per row each, of the same rows")
     for labels in [*views, *others]:
         refuse_masked(labels, "the labels")
+    if any((y != y).any() or None in y.tolist() for y in [*views, *others]):
+        raise InputError("a labeling has NaN or None; give each row a label")
     try:
-        missing = any((y != y).any() for y in [*views, *others])
         views, others = (
             [np.unique(y, return_inverse=True)[1] for y in part if len(np.unique(y[y != -1])) > 1]
             for part in (views, others)
         )
-    except TypeError:  # None does not compare
-        missing = True
-    if missing:
-        raise InputError("a labeling has NaN or None; give each row a label")
+    except TypeError:  # they do not compare
+        raise InputError("labels of one labeling must be all numbers or all words") from None
     if not views:
         raise InputError("there is no true labeling of two clusters or more")
     measured = [[normalized_mutual_info_score(a, b) for b in others] for a in views]

@@ -11,7 +11,14 @@ import scipy.special
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.numerics import squared_distances
-from thalweg.parallel import Layout, max_over_ranks, refuse_differing, sum_over_ranks
+from thalweg.parallel import (
+    Layout,
+    max_over_ranks,
+    raise_on_all_ranks,
+    refuse_differing,
+    sum_over_ranks,
+)  # fmt: skip
+from thalweg.plugins import declared_options
 from thalweg_embedding import defaults
 from thalweg_embedding.affinities.affinities_from_data import (
     LINKS,
@@ -72,14 +79,24 @@ def embedding(
     plain = {k: v if isinstance(v, str | int | float) else type(v) for k, v in options.items()}
     refuse_differing(dataset.comm, "the options of an embedding", plain, start is None)
     chosen = EmbeddingOptions(**options)
+    for option in declared_options(EmbeddingOptions):
+        value = getattr(chosen, option.keyword)
+        if option.name not in ("neighbor_search", "anchors") or isinstance(value, str):
+            option.check(value, "embedding")
     if chosen.affinity == "auto":
         chosen = replace(chosen, affinity=family.affinity)
     layout = dataset.layout.with_columns(chosen.dimensions)
     check_dimensions(layout)
+    affinities = weights if isinstance(weights, Affinities) else Affinities(weights)
+    with raise_on_all_ranks(dataset.comm):
+        shape = layout.local_rows, layout.columns
+        if start is not None and np.shape(start) != shape:
+            raise InputError(f"start must be an array of shape {shape}")
+        if weights is not None and np.shape(affinities.weights)[1:] != (layout.rows,):
+            raise InputError(f"weights must be a matrix of {layout.rows} columns, a row a point")
     anchors = Anchors.of(chosen.anchors, chosen.anchor_weight, layout)
     made = _Embedding(family, dataset, chosen, layout, anchors)
     notes: list[str] = []
-    affinities = weights if isinstance(weights, Affinities) else Affinities(weights)
     if weights is None:
         affinities = made.affinities(notes.append)
     densities = None

@@ -231,3 +231,8 @@ def test_what_does_not_fit_is_told_in_a_sentence():
     for wrong in (missing, missing.astype(object), [None, *codes[1:]], ["a", None, *codes[2:]]):
         with pytest.raises(InputError, match="NaN or None"):
             compare_labelings([codes], [wrong])
+    with pytest.raises(InputError, match="all numbers or all words"):
+        compare_labelings([codes], [np.array([1, "a"] * 20, dtype=object)])
+    for wrong in ({"init": points}, {"start": points}, {"weights": 1}, {"perplexity": "many"}):
+        with pytest.raises(InputError, match="must be a"):
+            maps.spectrum(points, **wrong)
