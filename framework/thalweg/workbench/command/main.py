@@ -85,7 +85,7 @@ def script() -> None:
         print(f"thalweg: the output cannot be written: {failure.strerror}", file=sys.stderr)
         code = code or (0 if sys.argv[1:2] in (["run"], ["compare"]) else 2)
     sys.stderr.flush()
-    comm = _world() if "mpi4py.MPI" in sys.modules else None
+    comm = _world() if "thalweg.parallel" in sys.modules else None
     alone = code in (1, 130)  # a defect or an interrupt: other ranks may not come here
     if comm is not None and not alone and not os.environ.get("PETSC_OPTIONS"):
         # PETSc's end is collective, and waits for ever where one rank still has an object that the
@@ -140,7 +140,9 @@ def _sentences() -> Iterator[None]:
             f"dimensions, or more machines"
         ) from error
     except ImportError as error:
-        name = (error.name or "").partition(".")[0].replace("sklearn", "scikit-learn")
+        *_, (frame, _) = traceback.walk_tb(error.__traceback__)  # numba gives no name
+        name = str(error.name or frame.f_globals["__name__"])
+        name = name.partition(".")[0].replace("sklearn", "scikit-learn")
         if name not in NEEDED:
             raise
         text = f"{name} cannot be imported ({error}); install it, or see 'thalweg doctor'"

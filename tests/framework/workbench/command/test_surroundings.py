@@ -53,9 +53,9 @@ def one_sentence(done, *words):
         assert word in done.stderr
 
 
-def test_mpi4py_where_it_is_missing_is_named_by_what_needs_it(shell, tmp_path):
+def test_a_package_that_is_missing_is_named_by_what_needs_it(shell, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['mpi4py'] = None\n")
-    missing = {"PYTHONPATH": str(tmp_path)}
+    missing = {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
     for command in ("list --json", "run c.toml"):
         one_sentence(shell(f"thalweg {command}", **missing), "mpi4py", "install it")
     for command in ("--version", "run --help"):
@@ -64,6 +64,9 @@ def test_mpi4py_where_it_is_missing_is_named_by_what_needs_it(shell, tmp_path):
     done = shell("thalweg doctor", **missing)
     assert (done.returncode, done.stderr) == (2, "")
     assert "mpi4py cannot be imported" in done.stdout
+    (tmp_path / "sitecustomize.py").write_text("")
+    (tmp_path / "numba.py").write_text("raise ImportError('for another NumPy')")
+    one_sentence(shell("thalweg list", **missing), "numba", "for another NumPy", "install it")
 
 
 #: As the wheels of mpi4py do where there is no library of MPI.
