@@ -146,6 +146,10 @@ HARMLESS: dict[tuple[str, str], str] = {
     ): "a rule of thumb, which only says from where on below the bound a secant becomes a cut",
     (
         "plugins/thalweg_clustering/build.py",
+        "single &= LEAST_SINGLE < largest < 2.0 / LEAST_SINGLE  # products of points, in gradients",
+    ): "a bound that is far from where single precision ends",
+    (
+        "plugins/thalweg_clustering/build.py",
         "return PASSES * 1.0 * float(rows) ** 2 * pair",
     ): "a predicted time that chooses between two ways to the same sums",
     (
