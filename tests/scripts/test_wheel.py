@@ -91,13 +91,9 @@ def test_it_works_alone(wheel, tmp_path):
         "main(['list']); main(['plugin', 'new', 'thalweg-mine'])"
     )
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": str(wheel)},
-    )
+        [sys.executable, "-W", "ignore", "-c", script], cwd=tmp_path, capture_output=True,
+        text=True, timeout=300, env={**os.environ, "PYTHONPATH": str(wheel)},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(str(wheel))
     assert "(300, 2)" in done.stdout

@@ -102,15 +102,11 @@ def test_homotopy_visits_each_value_and_ends_at_the_last(comm, bowl, heavy_ball)
 @pytest.mark.parametrize(
     ("budget", "last"),
     [
-        ({"iterations": 0}, 1),
-        ({"iterations": 1}, 2),
-        ({"iterations": 3}, 1),
-        ({"iterations": 20}, 4),
-        ({"iterations": 200}, 80),
-        ({"evaluations": 20}, 3),
+        ({"iterations": 0}, 1), ({"iterations": 1}, 2), ({"iterations": 3}, 1),
+        ({"iterations": 20}, 4), ({"iterations": 200}, 80), ({"evaluations": 20}, 3),
         ({"seconds": 0.0}, 1),
     ],
-)
+)  # fmt: skip
 def test_any_budget_leaves_the_last_stage_a_fifth(comm, bowl, heavy_ball, budget, last):
     schedule = HomotopySchedule((4.0, 2.0, 3.0, 1.0), Stop(iterations=40, decrease=None))
     objective = bowl(comm)

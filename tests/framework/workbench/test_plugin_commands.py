@@ -117,16 +117,12 @@ def test_the_distribution_conforms(tmp_path):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("Bad Name", "not a valid name for a plugin"),
-        ("-x", "not a valid name for a plugin"),
-        ("../x", "not a valid name for a plugin"),
-        ("class", "word of Python's own"),
-        ("numpy", "already installed"),
-        ("thalweg", "already installed"),
-        ("thalweg-lbfgs", "already called 'lbfgs'"),
-        ("descent", "already called 'descent'"),
+        ("Bad Name", "not a valid name for a plugin"), ("-x", "not a valid name for a plugin"),
+        ("../x", "not a valid name for a plugin"), ("class", "word of Python's own"),
+        ("numpy", "already installed"), ("thalweg", "already installed"),
+        ("thalweg-lbfgs", "already called 'lbfgs'"), ("descent", "already called 'descent'"),
     ],
-)
+)  # fmt: skip
 def test_names_that_cannot_be_are_refused(tmp_path, name, words):
     with pytest.raises(InputError, match=words):
         write_distribution(name, tmp_path / "made")

@@ -129,19 +129,14 @@ def test_runs_go_on_to_the_same_bits_with_the_same_anchors_alone(comm, weight, t
 @pytest.mark.parametrize(
     ("anchors", "words"),
     [
-        ({83: (0.0, 0.0)}, "from 0 to 82"),
-        ([(1, 0.0, np.nan)], "anchors must be"),
-        (np.vstack([TABLE, TABLE]), "each once"),
-        (np.zeros((4, 5)), "2 coordinates"),
-        ({1: "somewhere"}, "cannot be read"),
-        ({}, "no real ones"),
-        (TABLE * (1 + 1j), "no real ones"),
-        (np.ma.masked_equal(TABLE, TABLE[0, 1]), "masked"),
-        ("missing.csv", "missing.csv"),
-        (".", "cannot be read"),
+        ({83: (0.0, 0.0)}, "from 0 to 82"), ([(1, 0.0, np.nan)], "anchors must be"),
+        (np.vstack([TABLE, TABLE]), "each once"), (np.zeros((4, 5)), "2 coordinates"),
+        ({1: "somewhere"}, "cannot be read"), ({}, "no real ones"),
+        (TABLE * (1 + 1j), "no real ones"), (np.ma.masked_equal(TABLE, TABLE[0, 1]), "masked"),
+        ("missing.csv", "missing.csv"), (".", "cannot be read"),
         (None, "no meaning without anchors"),
     ],
-)
+)  # fmt: skip
 def test_anchors_that_do_not_fit_are_refused(anchors, words):
     with pytest.raises(InputError, match=words):
         TSNE(anchors=anchors, anchor_weight=1.0).fit(POINTS)

@@ -34,13 +34,9 @@ def shell(tmp_path):
 
     def run(command, **variables):
         return subprocess.run(
-            ["bash", "-c", command.replace("thalweg", str(PROGRAM))],
-            cwd=tmp_path,
-            env={**os.environ, **variables},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+            ["bash", "-c", command.replace("thalweg", str(PROGRAM))], cwd=tmp_path,
+            env={**os.environ, **variables}, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
 
     return run
 

@@ -70,14 +70,10 @@ def test_a_variable_beyond_memory_or_indices_is_refused_before_it_is_made():
 @pytest.mark.parametrize(
     "labels",
     [
-        ["SD", "SD-", "sd"],
-        ["SD", "SD-", "SD-2", "SD 2"],
-        ["λ", "μ"],
-        ["-..", "+"],
-        ["config.toml", "checkpoint"],
-        ["m" * 300, "m" * 301],
+        ["SD", "SD-", "sd"], ["SD", "SD-", "SD-2", "SD 2"], ["λ", "μ"], ["-..", "+"],
+        ["config.toml", "checkpoint"], ["m" * 300, "m" * 301],
     ],
-)
+)  # fmt: skip
 def test_any_labels_get_folders_of_their_own(labels, tmp_path):
     folders = method_folders(labels)
     assert len({name.lower() for name in folders.values()}) == len(labels)
