@@ -126,7 +126,8 @@ def sections(entries: list[Entry], counts: list[Entry]) -> list[str]:
         "(for sums over all pairs: the pairs) grow with the cores. Above each table stands what "
         "the machine gives to loops that do nothing but arithmetic, copies of 256 MB, gathers at "
         "random from 32 MB, measured in the same run (KDAC's on AMD EPYC: in one before, on "
-        "a machine of that name). Imbalance is the slowest rank's seconds over the mean of the ranks.",
+        "a machine of that name). Imbalance is the slowest rank's seconds over the mean of the "
+        "ranks.",
         "",
     ]
     for machine in dict.fromkeys(e["machine"] for e in entries):
