@@ -19,6 +19,9 @@ from thalweg.parallel import kernel
 LISTS = ("pairs", "counts", "limits", "thresholds")
 ALL_LISTS = (*LISTS, *(f"their_{name}" for name in LISTS))
 
+#: Allowance for half of scaled squared distances that underflow, as they do beside an outlier.
+UNDERFLOW = 2.0**-100
+
 #: Pairs that are measured at once: their points are then fetched side by side.
 BATCH = 1024
 
@@ -58,8 +61,8 @@ def _select(pairs, low, high, place):
 
 @numba.njit(nogil=True)
 def _threshold(limit, scale):
-    # Half the square, upwards, with an allowance for both precisions and for underflow.
-    return np.float32(0.5 * limit * scale * scale * (1.0 + 2.0**-20) + 2.0**-100)
+    # Half the square, upwards, with an allowance for both precisions.
+    return np.float32(0.5 * limit * scale * scale * (1.0 + 2.0**-20) + UNDERFLOW)
 
 
 @numba.njit(nogil=True)

@@ -247,7 +247,7 @@ class _Points:
         self.counts = np.zeros(n, dtype=np.int64)
         self.limits = np.full(n, np.inf if k else -np.inf) if limits is None else limits.copy()
         scaled = 0.5 * self.limits * self.scale * self.scale
-        self.thresholds = (scaled * (1.0 + 2.0**-20) + 2.0**-100).astype(np.float32)
+        self.thresholds = (scaled * (1.0 + 2.0**-20) + kernels.UNDERFLOW).astype(np.float32)
 
     @property
     def lists(self) -> tuple[np.ndarray, ...]:
@@ -260,7 +260,7 @@ class _Points:
         sizes = np.einsum("ij,ij->i", near, near)
         factor = _factor(near, sizes)
         tile = factor @ _opposite(factor)
-        slack = 4.0 * _error(near.shape[1]) * float(sizes.max()) + 2.0**-100  # beside an outlier
+        slack = 4.0 * _error(near.shape[1]) * float(sizes.max()) + kernels.UNDERFLOW
         kernels.bound_limits(tile, top, slack, self.k, self.scale, self.limits, self.thresholds)
         both = self.exact, self.numbers, *self.lists
         kernels.filter_tile(tile, top, top, True, self.k, self.scale, *both, *both)
