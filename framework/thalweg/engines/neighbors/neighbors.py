@@ -19,7 +19,7 @@ import scipy.linalg
 import scipy.spatial
 
 from thalweg.engines.neighbors import neighbor_kernels as kernels
-from thalweg.errors import InputError
+from thalweg.errors import InputError, NumericalError
 from thalweg.numerics import squared_distances
 from thalweg.parallel import (
     Layout,
@@ -277,7 +277,8 @@ class _Points:
     def sorted(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Indices and squared distances, nearest first, of rows that come in this order here."""
         self.shorten()
-        assert (self.counts >= self.k).all()
+        if (self.counts < self.k).any():
+            raise NumericalError(f"the search for {self.k} neighbors of each row ended with fewer")
         shape = len(self.pairs), self.k
         indices, squared = np.empty(shape, dtype=np.int64), np.empty(shape)
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.linalg
 
 from thalweg.engines.neighbors import nearest_neighbors, neighbors
-from thalweg.errors import InputError
+from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.traffic import phases
 
@@ -34,14 +34,10 @@ def recorded(monkeypatch, rows):
 
 def brute_force(points, k):
     points = np.asarray(points, dtype=float)
-    indices, distances = [], []
-    for i, point in enumerate(points):
-        squared = ((points - point) ** 2).sum(axis=1)
-        order = np.lexsort((np.arange(len(points)), squared))
-        order = order[order != i][:k]
-        indices.append(order)
-        distances.append(squared[order])
-    return np.array(indices), np.array(distances)
+    squared = np.array([((points - point) ** 2).sum(axis=1) for point in points])
+    np.fill_diagonal(squared, np.inf)
+    indices = np.argsort(squared, axis=1, kind="stable")[:, :k]
+    return indices, np.take_along_axis(squared, indices, axis=1)
 
 
 def assert_exact(comm, points, k, local_rows=None):
@@ -171,3 +167,9 @@ def test_values_that_are_not_finite_are_refused_on_all_ranks(comm):
     points[6, 1] = np.nan
     with pytest.raises(InputError, match="row 6"):
         nearest_neighbors(layout, layout.local(points), 3)
+
+
+def test_rows_that_lack_neighbors_are_an_error(monkeypatch):
+    monkeypatch.setattr(neighbors.kernels, "filter_tile", lambda *_: None)
+    with pytest.raises(NumericalError, match="fewer"):
+        nearest_neighbors(Layout(MPI.COMM_SELF, 9, 2), np.ones((9, 2)), 3)
