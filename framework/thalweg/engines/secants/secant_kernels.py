@@ -160,7 +160,7 @@ def filter_tile(
     measured even below ``threshold``.
 
     Overwritten are the found pairs (global numbers, signed distortion, squared length), ``counts``
-    of pairs kept, measured and coincident, and ``best_pair`` where a larger distortion is found.
+    of pairs listed, measured and coincident, and ``best_pair`` where a larger distortion is found.
     Returns the largest, ``best`` or better.
     """
     exact_r, size_r, image_r, low_r, high_r, tail_r, image_low_r, image_high_r = rows[:8]
@@ -169,23 +169,18 @@ def filter_tile(
     further_low_c, further_high_c, further_tail_c, label_c, further_c = columns[8:]
     further = further_r.shape[1] > 0
     m, n = dots.shape
-    kept = 0
-    measured = 0
-    coincident = 0
-    worst_value = np.empty(max_pairs)
-    worst_size = np.empty(max_pairs)
-    worst_length = np.empty(max_pairs)
-    worst_j = np.empty(max_pairs, dtype=np.int64)
+    listed = measured = coincident = 0
     step = 512  # shorter pieces spend their time on starting the loop
     marks = np.zeros(step, dtype=np.uint8)
     groups = marks.view(np.uint64)
     for i in range(m):
         filled = 0
-        begin = i + 1 if triangle else 0
-        j0 = begin
+        # The row's own part of the lists, in which they hold no more than max_pairs.
+        row_j, row_value, row_length = found_j[listed:], found_value[listed:], found_length[listed:]
+        j0 = i + 1 if triangle else 0
         while j0 < n:
             j1 = min(n, j0 + step)
-            cutoff = worst_size[max_pairs - 1] if filled == max_pairs else threshold
+            cutoff = abs(row_value[max_pairs - 1]) if filled == max_pairs else threshold
             w = _lowered(min(cutoff, best))
             low, high, tails = (low_r[i], low_c), (high_r[i], high_c), (tail_r[i], tail_c)
             image_low, image_high = (image_low_r[i], image_low_c), (image_high_r[i], image_high_c)
@@ -207,7 +202,7 @@ def filter_tile(
                 if labeled and label_r[i] != label_c[j]:
                     continue
                 # The cutoff may have risen since this piece of the row was marked.
-                cutoff = worst_size[max_pairs - 1] if filled == max_pairs else threshold
+                cutoff = abs(row_value[max_pairs - 1]) if filled == max_pairs else threshold
                 raised_cutoff = _lowered(min(cutoff, best))
                 least_image = image_low_r[i] + image_low_c[j]
                 largest_image = image_high_r[i] + image_high_c[j]
@@ -234,44 +229,26 @@ def filter_tile(
                     continue
                 value = mapped / length - 1.0
                 size = abs(value)
-                number_i = row_start + i
-                number_j = column_start + j
-                if size > best or (
-                    size == best
-                    and (
-                        number_i < best_pair[0]
-                        or (number_i == best_pair[0] and number_j < best_pair[1])
-                    )
-                ):
+                pair = row_start + i, column_start + j
+                if size > best or (size == best and pair < (best_pair[0], best_pair[1])):
                     best = size
-                    best_pair[0] = number_i
-                    best_pair[1] = number_j
-                if size < threshold or (filled == max_pairs and size <= worst_size[max_pairs - 1]):
+                    best_pair[0], best_pair[1] = pair
+                if size < threshold or (filled == max_pairs and size <= cutoff):
                     continue
                 # Insert behind equals, which have smaller column numbers.
                 place = filled if filled < max_pairs else max_pairs - 1
-                while place > 0 and worst_size[place - 1] < size:
-                    worst_size[place] = worst_size[place - 1]
-                    worst_value[place] = worst_value[place - 1]
-                    worst_length[place] = worst_length[place - 1]
-                    worst_j[place] = worst_j[place - 1]
+                while place > 0 and abs(row_value[place - 1]) < size:
+                    row_value[place] = row_value[place - 1]
+                    row_length[place] = row_length[place - 1]
+                    row_j[place] = row_j[place - 1]
                     place -= 1
-                worst_size[place] = size
-                worst_value[place] = value
-                worst_length[place] = length
-                worst_j[place] = number_j
+                row_j[place], row_value[place], row_length[place] = pair[1], value, length
                 if filled < max_pairs:
                     filled += 1
             j0 = j1
-        for k in range(filled):
-            found_i[kept] = row_start + i
-            found_j[kept] = worst_j[k]
-            found_value[kept] = worst_value[k]
-            found_length[kept] = worst_length[k]
-            kept += 1
-    counts[0] = kept
-    counts[1] = measured
-    counts[2] = coincident
+        found_i[listed : listed + filled] = row_start + i
+        listed += filled
+    counts[:] = listed, measured, coincident
     return best
 
 
