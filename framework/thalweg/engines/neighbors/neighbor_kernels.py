@@ -150,30 +150,24 @@ def filter_tile(
             distances[c] = squared_distance(points[rows[c]], their_points[columns[c]])
         for c in range(waiting):
             row, column, distance = rows[c], columns[c], distances[c]
+            lists = pairs, counts, limits, thresholds
             if distance <= limits[row]:
-                _append(
-                    row, distance, np.float64(their_numbers[column]), k, scale,
-                    pairs, counts, limits, thresholds,
-                )  # fmt: skip
+                _append(row, distance, np.float64(their_numbers[column]), k, scale, *lists)
+            lists = their_pairs, their_counts, their_limits, their_thresholds
             if distance <= their_limits[column]:
-                _append(
-                    column, distance, np.float64(numbers[row]), k, scale,
-                    their_pairs, their_counts, their_limits, their_thresholds,
-                )  # fmt: skip
+                _append(column, distance, np.float64(numbers[row]), k, scale, *lists)
         waiting = 0
 
 
 @kernel(writes=LISTS)
-def merge_lists(found_counts, found, first, last, k, scale, pairs, counts, limits, thresholds):
-    """Add to each list the next ``found_counts[row]`` pairs found; shorten those of some rows."""
+def merge_lists(new_counts, new_pairs, first, last, k, scale, pairs, counts, limits, thresholds):
+    """Add to each list the next ``new_counts[row]`` of the new pairs; shorten those of some rows."""
     place = 0
     for row in range(first, last):
-        for _ in range(found_counts[row]):
-            if found[place, 0] <= limits[row]:
-                _append(
-                    row, found[place, 0], found[place, 1], k, scale,
-                    pairs, counts, limits, thresholds,
-                )  # fmt: skip
+        for _ in range(new_counts[row]):
+            distance, index = new_pairs[place]
+            if distance <= limits[row]:
+                _append(row, distance, index, k, scale, pairs, counts, limits, thresholds)
             place += 1
         if counts[row] >= k:
             _shorten(row, k, scale, pairs, counts, limits, thresholds)
