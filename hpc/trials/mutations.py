@@ -77,10 +77,6 @@ HARMLESS: dict[tuple[str, str], str] = {
         "before = (np.cumsum(counts) - 1.0 * counts) / counts.sum()",
     ): "where ranks are cut, which moves rows and no result",
     (
-        "framework/thalweg/parallel/exchange.py",
-        "comm.Irecv([coming[part], part.stop + part.start, row], rank, tag)",
-    ): "a receive says how many may come at most",
-    (
         "framework/thalweg/engines/secants/secant_bounds.py",
         "low, high = np.nextafter((largest - error, largest + error), (+np.inf, np.inf)).tolist()",
     ): "a unit in the last place of a bound that counts errors many times over",

@@ -16,7 +16,7 @@ import numpy as np
 from mpi4py import MPI
 
 from thalweg.parallel.kernels import kernel
-from thalweg.parallel.layout import Layout, row_bytes, row_type
+from thalweg.parallel.layout import Layout, begin_transfer, row_bytes, row_type
 from thalweg.parallel.traffic import count_messages
 
 #: Marks of the messages that bring ghost rows, and of those that bring contributions to them.
@@ -194,16 +194,8 @@ class RowExchange:
     ) -> Callable[[], np.ndarray]:
         """Begin to send and to receive parts of rows; the function returned waits for them."""
         comm = self.plan.layout.comm
-        with row_type(coming) as row:
-            requests = [
-                comm.Irecv([coming[part], part.stop - part.start, row], rank, tag)
-                for rank, part in senders
-            ]
-            requests += [
-                comm.Isend([leaving[part], part.stop - part.start, row], rank, tag)
-                for rank, part in receivers
-            ]
-
+        requests = [begin_transfer(comm.Irecv, coming[p], rank, tag) for rank, p in senders]
+        requests += [begin_transfer(comm.Isend, leaving[p], rank, tag) for rank, p in receivers]
         _under_way[id(requests)] = requests
 
         def end() -> np.ndarray:

@@ -303,6 +303,16 @@ def row_type(block: np.ndarray) -> Iterator[MPI.Datatype]:
         row.Free()
 
 
+def begin_transfer(
+    transfer: Callable[..., MPI.Request], array: np.ndarray, rank: int, tag: int
+) -> MPI.Request:
+    """Begin to send rows to a rank, or to receive them."""
+    if row_bytes(array) == 0:
+        return MPI.REQUEST_NULL
+    with row_type(array) as row:
+        return transfer([array, len(array), row], rank, tag)
+
+
 # -- inner products and updates of long arrays, each read from memory once -----------------------
 
 

@@ -7,14 +7,14 @@ with one received block, while the next block is already on its way.
 import itertools
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from mpi4py import MPI
 
 from thalweg.parallel.failures import refuse_differing
-from thalweg.parallel.layout import Layout, row_bytes, row_type
+from thalweg.parallel.layout import Layout, begin_transfer
 from thalweg.parallel.reductions import values_of_all_ranks
 from thalweg.parallel.traffic import count_messages
 
@@ -175,7 +175,7 @@ class Ring:
                     blocks = tuple(_as_block(array[: counts[owner]]) for array in current)
                 if step and contributions is not None:
                     target, received = (_zeros(contributions, rows) for rows in (theirs, held))
-                    pending.append(_begin(comm.Irecv, received, holder, _CONTRIBUTION_TAG))
+                    pending.append(begin_transfer(comm.Irecv, received, holder, _CONTRIBUTION_TAG))
                 first = int(self.layout.starts[owner])
                 if step or not piece:  # the rank's own block is there as a whole
                     yield RingBlock(
@@ -193,7 +193,7 @@ class Ring:
                 del blocks
                 if target is not None and received is not None:
                     count_messages(target.nbytes)
-                    pending.append(_begin(comm.Isend, target, owner, _CONTRIBUTION_TAG))
+                    pending.append(begin_transfer(comm.Isend, target, owner, _CONTRIBUTION_TAG))
                 MPI.Request.Waitall(pending)
                 pending.clear()
                 if contributions is not None and received is not None:
@@ -221,18 +221,8 @@ def _shifted(
     left, right = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
     for block, room in zip(leaving, free, strict=True):
         count_messages(block[:sent].nbytes)
-        yield _begin(comm.Irecv, room[:received], right, _BLOCK_TAG)
-        yield _begin(comm.Isend, block[:sent], left, _BLOCK_TAG)
-
-
-def _begin(
-    transfer: Callable[..., MPI.Request], array: np.ndarray, rank: int, tag: int
-) -> MPI.Request:
-    """Begin to send rows to a rank, or to receive them."""
-    if row_bytes(array) == 0:
-        return MPI.REQUEST_NULL
-    with row_type(array) as row:
-        return transfer([array, len(array), row], rank, tag)
+        yield begin_transfer(comm.Irecv, room[:received], right, _BLOCK_TAG)
+        yield begin_transfer(comm.Isend, block[:sent], left, _BLOCK_TAG)
 
 
 def _shares(layout: Layout, rank: int, step: int, each_pair_once: bool) -> tuple[slice, slice]:

@@ -161,7 +161,7 @@ def filter_tile(
 
 @kernel(writes=LISTS)
 def merge_lists(new_counts, new_pairs, first, last, k, scale, pairs, counts, limits, thresholds):
-    """Add to each list the next ``new_counts[row]`` of the new pairs; shorten those of some rows."""
+    """Add to each list its ``new_counts[row]`` new pairs, in turn; shorten those of some rows."""
     place = 0
     for row in range(first, last):
         for _ in range(new_counts[row]):
