@@ -21,11 +21,7 @@ class Capability(ABC):
         """Check at ``x`` that the objective keeps what the capability promises.  Collective.
 
         :func:`thalweg.testing.check_capabilities` calls this of every capability that overrides it.
-
-        Raises
-        ------
-        AssertionError
-            One sentence that says what is wrong.
+        It raises an ``AssertionError`` with one sentence that says what is wrong.
         """
 
     @classmethod
@@ -44,7 +40,7 @@ def missing_capabilities(
 def require(
     objective: object, requires: Iterable[type[Capability]], what: str, fitting: Iterable[str] = ()
 ) -> None:
-    """Refuse, in one sentence, an objective that lacks a capability.
+    """Refuse an objective that lacks a capability, by a ``CapabilityError``.
 
     Parameters
     ----------
@@ -52,10 +48,6 @@ def require(
         Who asks, for instance ``"preconditioner 'spectral'"``.
     fitting
         Names of what would fit this objective instead.
-
-    Raises
-    ------
-    CapabilityError
     """
     missing = missing_capabilities(objective, requires)
     if not missing:
