@@ -88,12 +88,7 @@ class RowPlan:
 
 
 class RowExchange:
-    """Moves the rows of a plan.  Collective, as all its methods.
-
-    Parameters
-    ----------
-    plan
-        Rows that this rank needs; the ranks' plans have one layout.
+    """Moves the rows of a plan; the ranks' plans have one layout.  Collective, as all its methods.
 
     Attributes
     ----------
@@ -121,16 +116,9 @@ class RowExchange:
         self._owners, self._receivers = _parts(asked), _parts(sent)
 
     def fetch(self, block: np.ndarray) -> np.ndarray:
-        """The ghost rows of an array of which ``block`` are this rank's rows.
+        """The ghost rows, shape ``(ghosts, ...)``, of an array of which this rank has ``block``.
 
-        Parameters
-        ----------
-        block
-            Shape ``(local_rows, ...)``, of any dtype without Python objects.
-
-        Returns
-        -------
-        ndarray, shape (ghosts, ...)
+        Its shape is ``(local_rows, ...)``, its dtype any without Python objects.
         """
         return self.begin_fetch(block)()
 
@@ -235,8 +223,6 @@ def rows_at(layout: Layout, block: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    layout
-        Distribution of the rows.
     block
         This rank's rows, shape ``(local_rows, ...)``.
     rows
@@ -256,8 +242,6 @@ class RowRoutes:
 
     Parameters
     ----------
-    comm
-        The ranks.
     destinations
         Ranks that rows go to, shape (routes,).
     rows

@@ -76,15 +76,7 @@ def raise_on_all_ranks(comm: MPI.Comm) -> Iterator[None]:
 def refuse_differing(comm: MPI.Comm, what: str, *values: Any) -> None:
     """Refuse arguments that are not the same on all ranks, by their ``repr`` or bytes.  Collective.
 
-    Parameters
-    ----------
-    what
-        Plural, for the error's text.
-
-    Raises
-    ------
-    InputError
-        On all ranks.
+    An ``InputError`` on all ranks, which calls them ``what``, a plural.
     """
     texts = [
         (v.dtype, v.shape, sha256(v.tobytes()).hexdigest()) if isinstance(v, np.ndarray) else v

@@ -78,10 +78,7 @@ def slepc() -> Any:
 def sizes(layout: Layout) -> tuple[int, int]:
     """Numbers of this rank, and of all, of an array that PETSc is to hold.  Collective at first.
 
-    Raises
-    ------
-    InputError
-        There are more than this PETSc counts.
+    An ``InputError`` where there are more than this PETSc counts.
     """
     comm, numbers = layout.comm, layout.size
     largest = int(np.iinfo(PETSc.IntType).max)
