@@ -14,14 +14,7 @@ import pluggy
 
 from thalweg.errors import InputError, PluginError, reason, suggestion, with_article
 from thalweg.plugins.options import resolve_options
-from thalweg.plugins.specs import (
-    KINDS,
-    ObjectiveSpec,
-    PreconditionerSpec,
-    Provider,
-    SolverSpec,
-    Spec,
-)
+from thalweg.plugins.specs import KINDS, ObjectiveSpec, Provider, Spec
 
 #: Entry-point group in which distributions register their plugin modules.
 GROUP = "thalweg"
@@ -227,11 +220,7 @@ def specs_of(*parts: Any) -> list[Spec]:
     They are found by the class that ``load`` names, or by the attribute ``label``, which
     :meth:`ObjectiveSpec.build <thalweg.plugins.Spec.build>` gives to objectives.
     """
-    known: list[Spec] = [
-        spec
-        for kind in (ObjectiveSpec, PreconditionerSpec, SolverSpec)
-        for spec in plugins().specs(kind)
-    ]
+    known: list[Spec] = [spec for kind in KINDS for spec in plugins().specs(kind)]
     specs = []
     for part in parts:
         code = f"{type(part).__module__}:{type(part).__qualname__}"
