@@ -117,8 +117,7 @@ class MeanRemoval:
         self.layout = layout
         sizes = np.bincount(labels, minlength=count).astype(np.int64)
         sum_large(layout.comm, sizes)
-        self.active = bool(chosen.any())
-        self.everywhere = count == 1 and self.active
+        self.everywhere = count == 1 and bool(chosen.any())
         number = np.where(chosen, np.cumsum(chosen) - 1, -1)[labels]
         self.rows = np.flatnonzero(number >= 0)
         self.number = number[self.rows]
@@ -126,7 +125,7 @@ class MeanRemoval:
 
     def apply(self, block: np.ndarray) -> None:
         """Take the means off this rank's ``(local_rows, columns)`` block, in place.  Collective."""
-        if not self.active:
+        if not len(self.sizes):
             return
         if self.everywhere:
             total = block.sum(axis=0)[None]

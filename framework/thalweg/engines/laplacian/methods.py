@@ -34,7 +34,7 @@ OWN = frozenset({"jacobi", "dense", "superlu"})
 SERIAL = frozenset({"dense", "cholmod", "mumps-serial", "petsc", "superlu"})
 
 
-def described(name: str, rtol: float, entries: int, factor_entries: int) -> str:
+def describe(name: str, rtol: float, entries: int, factor_entries: int) -> str:
     """A method, its residual where it iterates, and its cost, in words."""
     words = f"'{name}': {METHODS[name]}"
     if name in ("blocks", "amg", "icc", "jacobi"):

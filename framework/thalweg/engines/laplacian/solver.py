@@ -5,13 +5,7 @@ import scipy.sparse
 
 from thalweg.engines.laplacian.components import MeanRemoval, component_labels
 from thalweg.engines.laplacian.contract import MatrixRows, System
-from thalweg.engines.laplacian.methods import (
-    METHODS,
-    available,
-    create_method,
-    described,
-    has_petsc,
-)  # fmt: skip
+from thalweg.engines.laplacian.methods import METHODS, available, create_method, describe, has_petsc
 from thalweg.errors import InputError, suggestion
 from thalweg.parallel import Array, Layout, min_over_ranks, phase, raise_on_all_ranks, sum_large
 
@@ -129,16 +123,16 @@ class LaplacianSolver:
         slack = diagonal + self.shift - scale * sums
         zero_slack = slack <= _SLACK * np.maximum(diagonal, least)
         self.removal = _mean_removal(layout, weights, zero_slack)
-        self.components = len(self.removal.sizes) if self.removal.active else 0
+        self.components = len(self.removal.sizes)
         n_weak = int((slack < _DOMINANCE * diagonal).sum())
         diagonally_dominant = layout.comm.allreduce(n_weak) <= _EXCEPTIONS * layout.rows
         self.name = _chosen(layout, weights, method, diagonally_dominant)
         rows = _laplacian(layout, weights, diagonal + self.shift, scale)
-        null_vectors = tuple(self.removal.null_vectors(limit=16)) if self.removal.active else ()
+        null_vectors = tuple(self.removal.null_vectors(limit=16))
         system = System(layout, rows, self.name, rtol, iterations, null_vectors)
         self.method = create_method(system)
         entries = layout.comm.allreduce(int(weights.size))
-        self.description = described(self.name, rtol, entries, self.method.factor_entries)
+        self.description = describe(self.name, rtol, entries, self.method.factor_entries)
 
     def solve(self, rhs: Array) -> Array:
         """The solution for ``rhs``.  Collective."""
