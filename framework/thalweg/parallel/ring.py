@@ -65,13 +65,9 @@ class RingBlock:
 
 
 class Ring:
-    """Streams all pairs of rows of row-distributed arrays.
+    """Streams all pairs of rows of arrays that the layout distributes; its columns do not count.
 
-    Parameters
-    ----------
-    layout
-        Rows and their distribution; blocks may be uneven or empty.  Its number of
-        columns has no meaning here.
+    Blocks may be uneven or empty.
     """
 
     def __init__(self, layout: Layout) -> None:

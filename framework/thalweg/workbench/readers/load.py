@@ -65,10 +65,7 @@ FEW_ROWS = 64
 def data_options(name: str | None = None) -> list[Option]:
     """Options of the section ``[data]``: all that apply to any file, or to a named data set.
 
-    Raises
-    ------
-    InputError
-        Unknown name.
+    An ``InputError`` for an unknown name.
     """
     if name is None:
         return [*COMMON, *format_options()]
