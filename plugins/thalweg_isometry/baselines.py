@@ -12,6 +12,7 @@ from thalweg.parallel import agreed
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_isometry.active import ActiveSecants
+from thalweg_isometry.cutting_planes import Subsets
 from thalweg_isometry.near_isometry import over_all
 from thalweg_isometry.search import SecantSearch
 from thalweg_isometry.search_state import Inner, S, SearchState, Verdict
@@ -96,7 +97,8 @@ class Adagio(BaselineSearch[SearchState]):
 def secant_directions(secants: SecantSet, most_points: int) -> np.ndarray:
     """Eigenvectors of ``sum v v^T``, most important first, as rows.  Collective.
 
-    It is over all listed secants, times their own weights, or those among ``most_points`` points.
+    It is over all listed secants, times their own weights, or those among ``most_points`` points,
+    or all where no two of these differ.
     """
     if secants.listed:
         active = ActiveSecants.listed(secants)
@@ -104,8 +106,7 @@ def secant_directions(secants: SecantSet, most_points: int) -> np.ndarray:
         matrix = active.adjoint_times(np.ones(len(active.lengths)), images)
     else:
         stride = -(-secants.n_points // most_points)
-        some = secants if stride == 1 else secants.subset(stride)
-        matrix = over_all(some, None, np.ones_like)[1]
+        matrix = over_all(Subsets(secants, 0)[stride], None, np.ones_like)[1]
     _, vectors = scipy.linalg.eigh(0.5 * (matrix + matrix.T))
     vectors = agreed(secants.comm, vectors)
     return np.ascontiguousarray(vectors[:, ::-1].T)

@@ -255,5 +255,4 @@ def lower_bound(secants: SecantSet, delta: float) -> int:
     numbers, points = secants.sample(POINTS)
     labels = np.zeros(len(numbers)) if secants.labels is None else secants.labels[numbers]
     bound = max(rank_lower_bound(points[labels == c], delta) for c in np.unique(labels))
-    # Classes may be of equal points.
-    return agreed(secants.comm, max(bound, int(secants.labels is None)))
+    return agreed(secants.comm, max(bound, 1))  # some may be equal points, of a class

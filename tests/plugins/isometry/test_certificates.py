@@ -303,8 +303,6 @@ def test_delta_of_one_needs_no_rank_at_all():
     halves = SecantSet(points, layout, pairs=pairs, weights=weights)
     assert certify(halves, np.zeros((1, 6))).rank_lower_bound == 0
     assert lower_bound(halves, 0.4) == 1
-    classes = SecantSet(np.eye(3)[[0, 0, 1, 1]], Layout(MPI.COMM_SELF, 4, 3), labels=[0, 0, 1, 1])
-    assert lower_bound(classes, 0.1) == 0
 
 
 @pytest.fixture

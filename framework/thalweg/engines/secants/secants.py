@@ -252,7 +252,13 @@ class SecantSet(Identified):
         return self.points.packed if isinstance(self.points, SparseRows) else self.points
 
     def _has_distinct_points(self) -> bool:
-        if self.listed or self.n_pairs == 0:
+        if self.labels is not None:  # among some points of a class, mostly, which saves a scan
+            numbers, points = self.sample(SAMPLE)
+            order = np.argsort(self.labels[numbers], kind="stable")
+            alike = np.diff(self.labels[numbers][order]) == 0
+            if (np.diff(points[order], axis=0)[alike] != 0).any():
+                return True
+        if self.kind != "all":
             nothing = np.zeros((1, self.dimension))
             return self.n_pairs > 0 and self.scan(nothing).n_secants > 0
         first = self.rows_of(np.zeros(1, dtype=np.int64))[0]
