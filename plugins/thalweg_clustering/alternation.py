@@ -126,7 +126,7 @@ class RoundSolver(Solver[S]):
             improved = replace(improved, inner=improved.inner + 1)
             small = improved.inner_done or self.is_small(improved, state.value)
             if small or improved.inner >= self.inner_iterations:
-                return self._after_round(improved)
+                return self._after_round(improved, small)
             return improved
 
     def is_small(self, state: S, before: float) -> bool:
@@ -138,12 +138,12 @@ class RoundSolver(Solver[S]):
         """Whether the round may end; dimension growth must first have all its columns."""
         return True
 
-    def _after_round(self, state: S) -> S:
+    def _after_round(self, state: S, met: bool) -> S:
         if not self.inner_floor(state):
             return state
         objective = state.objective
         if not isinstance(objective, Alternation):
-            return replace(state, outcome=Status.CONVERGED)
+            return replace(state, outcome=Status.CONVERGED if met else Status.ITERATION_LIMIT)
         blocks, changed = objective.updated_blocks(state.x, state.blocks)
         objective.use_blocks(blocks)
         change = agreed(objective.comm, max(changed, subspace_distance(state.x, state.anchor)))
@@ -152,7 +152,7 @@ class RoundSolver(Solver[S]):
         state = self.begin(replace(state, inner=0, inner_done=False))
         state = replace(state, round_value=state.value)
         decrease = abs(before - state.value) / max(abs(state.value), 1e-300)
-        settled = changed == 0.0 and state.round > 1  # only W is left, and it met the inner test
+        settled = met and changed == 0.0 and state.round > 1  # only W is left
         if settled or state.change <= OUTER_TOLERANCE or decrease <= OUTER_DECREASE:
             return replace(state, outcome=Status.CONVERGED)
         if state.round >= self.rounds:

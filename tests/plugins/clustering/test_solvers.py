@@ -1,5 +1,6 @@
 """Every solver lowers the objective, keeps the columns orthonormal, and ends at a fixed point."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import thalweg
 from thalweg import InputError
 from thalweg.parallel import MPI
+from thalweg.result import Status
 from thalweg.testing import check_resumption
 from thalweg_clustering.curvilinear import Curvilinear, cayley_point
 from thalweg_clustering.dimension_growth import DimensionGrowth
@@ -40,6 +42,8 @@ def test_general_form_ends_at_a_stationary_point(name, sign, cycling_terms):
     residual = slope - w @ (w.T @ slope)
     assert np.linalg.norm(residual) <= 1e-3 * np.linalg.norm(slope)
     assert state.value == pytest.approx(value)
+    cut, _ = _steps(dataclasses.replace(SOLVERS[name], inner_iterations=2), objective)
+    assert cut.outcome is Status.ITERATION_LIMIT
 
 
 @pytest.mark.parametrize("name", SOLVERS)
