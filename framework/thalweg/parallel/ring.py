@@ -7,7 +7,7 @@ with one received block, while the next block is already on its way.
 import itertools
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -129,10 +129,7 @@ class Ring:
         self._compare(moving)
         if contributions is not None and pieces > 1:
             raise ValueError("blocks that gather contributions go around whole")
-        return itertools.chain.from_iterable(
-            self._round(arrays, each_pair_once, contributions, piece, pieces)
-            for piece in range(pieces)
-        )
+        return self._round(arrays, each_pair_once, contributions, pieces)
 
     def _compare(self, arrays: list[np.ndarray]) -> None:
         mine = [(array.dtype.str, array.shape[1:]) for array in arrays]
@@ -145,48 +142,50 @@ class Ring:
         arrays: tuple[np.ndarray, ...],
         each_pair_once: bool,
         contributions: np.ndarray | None,
-        piece: int,
         pieces: int,
     ) -> Iterator[RingBlock]:
         comm, size, pending = self.layout.comm, self.layout.comm.size, list[MPI.Request]()
-        edges = np.stack([self.layout.counts() * k // pieces for k in (piece, piece + 1)])
-        counts = np.diff(edges, axis=0)[0].tolist()
-        steps = size // 2 + 1 if each_pair_once else size
-        current = [array[slice(*edges[:, comm.rank])] for array in arrays]
-        coming = _buffers(arrays, max(counts)) if steps > 1 else []
-        target, received = contributions, None
+        # Where pieces begin and end in the block of each rank.
+        edges = np.stack([self.layout.counts() * k // pieces for k in range(pieces + 1)])
+        counts = np.diff(edges, axis=0)
+        steps = range(1, size // 2 + 1 if each_pair_once else size)
+        # The rank's own block is there as a whole.
+        turns = [(0, 0), *((piece, step) for piece in range(pieces) for step in steps)]
+        coming = _buffers(arrays, counts.max()) if len(turns) > 1 else []
+        current, target, received = list[np.ndarray](), contributions, None
         try:
-            for step in range(steps):
+            for (piece, step), following in itertools.zip_longest(turns, turns[1:]):
                 owner, holder = (comm.rank + step) % size, (comm.rank - step) % size
-                if step + 1 < steps:
-                    following = counts[(owner + 1) % size]
-                    pending += _shifted(comm, current, counts[owner], coming, following)
+                if following is not None:
+                    then, at = following
+                    first, last = edges[then : then + 2, comm.rank]
+                    leaving = current if at > 1 else [array[first:last] for array in arrays]
+                    sent, taken = counts[then][(comm.rank + np.array([at - 1, at])) % size]
+                    pending += _shifted(comm, leaving, sent, coming, taken)
                 rows, theirs = _shares(self.layout, comm.rank, step, each_pair_once)
                 held = _shares(self.layout, holder, step, each_pair_once)[1]
-                start, stop, blocks, before = theirs.start, theirs.stop, arrays, 0
+                blocks: Sequence[np.ndarray] = arrays
+                before, end = 0, theirs.stop
                 if step:
-                    before, end = (int(edge) for edge in edges[:, owner])
-                    start, stop = max(start, before), min(stop, end)
-                    stop = max(start, stop)
-                    blocks = tuple(_as_block(array[: counts[owner]]) for array in current)
+                    blocks, (before, end) = current, edges[piece : piece + 2, owner].tolist()
+                start, stop = (min(max(row, before), end) for row in (theirs.start, theirs.stop))
+                some = slice(start - before, stop - before)
                 if step and contributions is not None:
                     target, received = (_zeros(contributions, rows) for rows in (theirs, held))
                     pending.append(begin_transfer(comm.Irecv, received, holder, _CONTRIBUTION_TAG))
                 first = int(self.layout.starts[owner])
-                if step or not piece:  # the rank's own block is there as a whole
-                    yield RingBlock(
-                        owner=owner,
-                        start=first + start,
-                        stop=first + stop,
-                        arrays=tuple(block[start - before : stop - before] for block in blocks),
-                        rows=rows,
-                        own=step == 0,
-                        holder=holder,
-                        held=held,
-                        contributions=target,
-                        _pending=pending,
-                    )
-                del blocks
+                yield RingBlock(
+                    owner=owner,
+                    start=first + start,
+                    stop=first + stop,
+                    arrays=tuple(_as_block(block[some]) for block in blocks),
+                    rows=rows,
+                    own=step == 0,
+                    holder=holder,
+                    held=held,
+                    contributions=target,
+                    _pending=pending,
+                )
                 if target is not None and received is not None:
                     count_messages(target.nbytes)
                     pending.append(begin_transfer(comm.Isend, target, owner, _CONTRIBUTION_TAG))
@@ -195,7 +194,7 @@ class Ring:
                 if contributions is not None and received is not None:
                     contributions[held] += received
                 if step == 0:
-                    current = _buffers(arrays, max(counts)) if steps > 2 else []
+                    current = _buffers(arrays, counts.max()) if len(turns) > 2 else []
                 current, coming = coming, current
         finally:
             if pending and not _complete(pending, _TIMEOUT):
