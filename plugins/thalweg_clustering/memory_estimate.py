@@ -25,10 +25,8 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     n, columns = problem.local_rows, problem.columns
     load = PhaseEstimate("load", KERNELS + 8.0 * n * (2.5 * columns + 2.0), 8.0 * n * columns)
     sample = 0.0 if problem.objective.get("sigma") else min(float(problem.rows), MEDIAN_ROWS)
-    start = PhaseEstimate(
-        "start", MEDIAN_COPIES * 4.0 * sample**2 / problem.ranks + MATRICES * 8.0 * columns**2,
-        advice="use [data] components",
-    )  # fmt: skip
+    first = MEDIAN_COPIES * 4.0 * sample**2 / problem.ranks + MATRICES * 8.0 * columns**2
+    start = PhaseEstimate("start", first, advice="use [data] components")
     return [load, start, _iterations(problem)]
 
 
@@ -42,14 +40,9 @@ def _iterations(problem: Problem) -> PhaseEstimate:
         kind = approximation_for(problem.rows, function, options.get("sigma") is not None)
     if kind == "exact":
         width = float(options.get("components") or k) + columns + k + 2.0
-        return PhaseEstimate(
-            "iterations", 8.0 * n * (BASIS * k + 4.0 * k), 3.0 * 8.0 * n * width,
-            advice="use approximation = 'nystrom'",
-        )  # fmt: skip
+        basis, advice = 8.0 * n * (BASIS * k + 4.0 * k), "use approximation = 'nystrom'"
+        return PhaseEstimate("iterations", basis, 3.0 * 8.0 * n * width, advice)
     size = float(options.get("features") or FEATURES)
     moments = 8.0 * size * (columns + 1.0) * (k + 1.0)
-    return PhaseEstimate(
-        "iterations", 8.0 * n * KEPT * k,
-        8.0 * n * 2.0 * k + moments + 8.0 * (3.0 * BLOCK * size + 2.0 * size**2),
-        advice="use fewer features",
-    )  # fmt: skip
+    sums = 8.0 * n * 2.0 * k + moments + 8.0 * (3.0 * BLOCK * size + 2.0 * size**2)
+    return PhaseEstimate("iterations", 8.0 * n * KEPT * k, sums, "use fewer features")

@@ -62,10 +62,8 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     dense = graph == "dense" or (graph == "auto" and rows <= defaults.DENSE_LIMIT)
     if kind == "precomputed" or (kind == "entropic" and dense):
         pairs = problem.local_rows * rows
-        affinities = PhaseEstimate(
-            "affinities", 8.0 * pairs, DENSE_BYTES * pairs, advice="use graph = 'sparse'"
-        )
-        made, edges = [affinities], float(rows)
+        advice, edges = "use graph = 'sparse'", float(rows)
+        made = [PhaseEstimate("affinities", 8.0 * pairs, DENSE_BYTES * pairs, advice)]
     else:
         perplexity = max(
             options.get("perplexities") or [options.get("perplexity") or defaults.PERPLEXITY]
@@ -89,15 +87,11 @@ def estimate_pacmap(problem: Problem) -> list[PhaseEstimate]:
     k, mid_near, further = pair_counts(problem.rows, counts)
     edges, drawn = 2.0 * (k + mid_near + further), float(DRAWN * mid_near)
     kept = PAIR_KEPT * (LOCAL_KEPT if options["name"] == "localmap" else 1.0)
-    pairs = PhaseEstimate(
-        "pairs", kept * n * edges,
-        n * (PAIR_MADE * edges + DRAWN_BYTES * drawn + 16.0 * problem.columns),
-        advice="use a smaller n_neighbors",
-    )  # fmt: skip
-    iterations = PhaseEstimate(
-        "iterations", 8.0 * n * d * MAP_ARRAYS, 16.0 * n * d + 8.0 * d * _ghosts(problem, edges),
-        advice="use fewer further_ratio or n_neighbors",
-    )  # fmt: skip
+    made = n * (PAIR_MADE * edges + DRAWN_BYTES * drawn + 16.0 * problem.columns)
+    pairs = PhaseEstimate("pairs", kept * n * edges, made, "use a smaller n_neighbors")
+    moving = 16.0 * n * d + 8.0 * d * _ghosts(problem, edges)
+    advice = "use fewer further_ratio or n_neighbors"
+    iterations = PhaseEstimate("iterations", 8.0 * n * d * MAP_ARRAYS, moving, advice)
     neighbors = _neighbors(problem, min(problem.rows - 1.0, float(k + SPARE)))
     return [_load(problem), neighbors, pairs, *_laplacian(problem), iterations]
 
@@ -160,18 +154,15 @@ def _neighbors(problem: Problem, k: float) -> PhaseEstimate:
     else:
         # Blocks go half of the way round, and the best pairs of their rows back.
         rows = (8.0 * columns * 3.0 + 44.0 * k) * n if several else 8.0 * n * columns
-    return PhaseEstimate(
-        "neighbors", 0.0, FOUND * n * k + rows,
-        advice="use a smaller perplexity or n_neighbors, or [data] components",
-    )  # fmt: skip
+    advice = "use a smaller perplexity or n_neighbors, or [data] components"
+    return PhaseEstimate("neighbors", 0.0, FOUND * n * k + rows, advice)
 
 
 def _affinities(problem: Problem, k: float) -> PhaseEstimate:
     entries = problem.local_rows * (UNEVEN if _is_relocated(problem) else 1.0) * k
     made = MADE + SENT * (problem.ranks > 1)
-    return PhaseEstimate(
-        "affinities", KEPT * entries, (made - KEPT) * entries, advice="use a smaller perplexity"
-    )
+    advice = "use a smaller perplexity"
+    return PhaseEstimate("affinities", KEPT * entries, (made - KEPT) * entries, advice)
 
 
 def _laplacian(problem: Problem) -> list[PhaseEstimate]:
@@ -189,16 +180,13 @@ def _iterations(problem: Problem, edges: float) -> PhaseEstimate:
     weighted = problem.objective.get("repulsive_weights") == "squared-distances"
     few = repulsion == "auto" and rows < defaults.GRID_ROWS.get(d, math.inf)
     if weighted or few or repulsion == "exact":
-        return PhaseEstimate(
-            "iterations", map_bytes * MAP_ARRAYS + 8.0 * n * rows * weighted, map_bytes * 4.0,
-            advice="use repulsion = 'grid' or 'auto', and equal repulsive weights",
-        )  # fmt: skip
+        arrays = map_bytes * MAP_ARRAYS + 8.0 * n * rows * weighted
+        advice = "use repulsion = 'grid' or 'auto', and equal repulsive weights"
+        return PhaseEstimate("iterations", arrays, map_bytes * 4.0, advice)
     modes = min(MAX_MODES, MODES * rows)
     if ranks > 1 and d > 1 and rows >= defaults.SLAB_ROWS:
         # Ranks share modes of both signs along one axis.
         modes /= min(ranks, round(0.5 * modes ** (1.0 / d)))
     ghosts = BORDER_ROWS * n if _is_relocated(problem) else _ghosts(problem, edges)
-    return PhaseEstimate(
-        "iterations", map_bytes * MAP_ARRAYS, MODE_BYTES * modes + 120.0 * n + 8.0 * d * ghosts,
-        advice="use a larger repulsion_error",
-    )  # fmt: skip
+    sums = MODE_BYTES * modes + 120.0 * n + 8.0 * d * ghosts
+    return PhaseEstimate("iterations", map_bytes * MAP_ARRAYS, sums, "use a larger repulsion_error")

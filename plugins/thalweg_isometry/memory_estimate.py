@@ -51,10 +51,8 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         listing = LISTING * pairs + 8.0 * n * columns * 3.0
         advice = "lower n_neighbors: every rank keeps the list of pairs"
         phases.append(PhaseEstimate("neighbors", LISTED * pairs, listing, advice))
-    directions = PhaseEstimate(
-        "directions", 16.0 * columns**2, 32.0 * columns**2 + 8.0 * 4096.0 * columns,
-        advice="use [data] components",
-    )  # fmt: skip
+    made = 32.0 * columns**2 + 8.0 * 4096.0 * columns
+    directions = PhaseEstimate("directions", 16.0 * columns**2, made, "use [data] components")
     return [*phases, directions, _search(problem, rank, pairs, cuts), _scans(problem, rank, cuts)]
 
 
@@ -69,10 +67,8 @@ def _search(problem: Problem, rank: float, pairs: float, cuts: float) -> PhaseEs
         # Secants as rows, and the factor of a matrix, which is made from another.
         secants += 4.0 * cuts / ranks * columns
         factor = 8.0 * min(cuts, 0.5 * columns * (columns + 1.0), LARGEST) ** 2
-    return PhaseEstimate(
-        "search", secants + factor, 8.0 * VECTORS * columns * rank + factor,
-        advice="give a rank, or fewer rows",
-    )  # fmt: skip
+    maps, advice = 8.0 * VECTORS * columns * rank, "give a rank, or fewer rows"
+    return PhaseEstimate("search", secants + factor, maps + factor, advice)
 
 
 def _scans(problem: Problem, rank: float, cuts: float) -> PhaseEstimate:

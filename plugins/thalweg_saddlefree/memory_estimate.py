@@ -27,16 +27,13 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     number = 8.0 if options.get("precision", "double") == "double" else 4.0
     weights = sum((a + 1.0) * b for a, b in itertools.pairwise(sizes))
     targets = 0.0 if auto else n * sizes[-1]
-    load = PhaseEstimate(
-        "load", 8.0 * n * columns + (number * n * columns if number < 8.0 else 0.0) + 8.0 * n
-        + 8.0 * targets, 16.0 * n * columns,
-    )  # fmt: skip
+    rounded = number * n * columns if number < 8.0 else 0.0
+    rows = 8.0 * n * columns + rounded + 8.0 * n + 8.0 * targets
+    load = PhaseEstimate("load", rows, 16.0 * n * columns)
     solver = str(problem.solver.get("name", ""))
     vectors = VECTORS.get(solver, VECTORS[""])
-    start = PhaseEstimate(
-        "weights", vectors * 8.0 * weights,
-        advice="use a smaller network: every rank holds all weights",
-    )  # fmt: skip
+    advice = "use a smaller network: every rank holds all weights"
+    start = PhaseEstimate("weights", vectors * 8.0 * weights, advice=advice)
     factors = 0.0
     if problem.preconditioner.get("name") == "kronecker":
         factors = 8.0 * 3.0 * sum((a + 1.0) ** 2 + b**2 for a, b in itertools.pairwise(sizes))
@@ -46,8 +43,5 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         # Those of the last point are there while those of the next are made.
         activations = number * n * (2.0 * sum(sizes) - sizes[0])
         stored = 2.0 * activations if activations <= ACTIVATIONS else 0.0
-    training = PhaseEstimate(
-        "training", factors + stored, chunk + 3.0 * 8.0 * weights,
-        advice="use precision = 'single', or a smaller network",
-    )  # fmt: skip
-    return [load, start, training]
+    advice, products = "use precision = 'single', or a smaller network", chunk + 3.0 * 8.0 * weights
+    return [load, start, PhaseEstimate("training", factors + stored, products, advice)]
