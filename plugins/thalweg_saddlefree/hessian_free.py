@@ -236,8 +236,6 @@ class HessianFree(CurvatureRowsSolver, Solver[HessianFreeState]):
             )
         # CG from a stale direction may fail; from zero it gives descent.
         hopeless = state.objective.layout.norm(state.last) == 0.0 or damping > 1e12
-        return replace(
-            state, evaluations=state.evaluations + trials.evaluations, ratio=ratio,
-            last=np.zeros_like(state.x), damping=4.0 * damping,
-            outcome=Status.PRECISION_LIMIT if hopeless else state.outcome,
-        )  # fmt: skip
+        outcome = Status.PRECISION_LIMIT if hopeless else state.outcome
+        changes = {"ratio": ratio, "last": np.zeros_like(state.x), "damping": 4.0 * damping}
+        return trials.refused(state, outcome, **changes)

@@ -150,11 +150,7 @@ class SaddleFree(CurvatureRowsSolver, Solver[SaddleFreeState]):
             lanczos_steps=state.lanczos_steps + solver.steps, lowest_ritz_value=solver.lowest,
         )  # fmt: skip
         if accepted is None:
-            return replace(
-                state,
-                evaluations=state.evaluations + trials.evaluations,
-                outcome=Status.PRECISION_LIMIT,
-            )
+            return trials.refused(state)
         damping = accepted.damping
         if accepted.ratio > 0.75:
             damping /= 3.0
@@ -194,10 +190,7 @@ class SaddleFree(CurvatureRowsSolver, Solver[SaddleFreeState]):
         return LanczosAbsolute(*parts, **options)
 
     def _metric(self, state: SaddleFreeState, slices: Slices) -> np.ndarray | float:
-        """Scaling S of the variables: |S H S| is applied, and the step is S times the result.
-
-        None with a preconditioner.
-        """
+        """Scaling S of the variables: |S H S| is applied, and the step is S times the result."""
         if self.preconditioner is not None and not self.preconditioner.is_identity:
             return 1.0
         squares = mean_gradient_squares(state.objective, state.x, slices)
@@ -230,8 +223,4 @@ class SaddleFree(CurvatureRowsSolver, Solver[SaddleFreeState]):
                         state, step, counter=state.counter + 1, ratio=ratio, step_length=length
                     )
             length *= 0.25
-        return replace(
-            state,
-            evaluations=state.evaluations + trials.evaluations,
-            outcome=Status.PRECISION_LIMIT,
-        )
+        return trials.refused(state)

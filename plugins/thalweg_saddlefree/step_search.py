@@ -13,6 +13,7 @@ import numpy as np
 
 from thalweg.interfaces import SolverState
 from thalweg.parallel import Array
+from thalweg.result import Status
 from thalweg_saddlefree.curvature import (
     AbsoluteSolver,
     AbsoluteStep,
@@ -50,6 +51,11 @@ class Trials:
         self.evaluations += 1
         _, gradient = self.objective.value_and_gradient(self.point(step))
         return self.objective.layout.norm(gradient)
+
+    def refused(self, state: S, outcome: Status = Status.PRECISION_LIMIT, **changes: Any) -> S:
+        """The state at the same point after these evaluations, with further changes."""
+        spent = state.evaluations + self.evaluations
+        return replace(state, evaluations=spent, outcome=outcome, **changes)
 
     def accepted(self, state: S, step: np.ndarray, **changes: Any) -> S:
         """The state at ``x + step``, evaluated, with further changes of the one given."""
