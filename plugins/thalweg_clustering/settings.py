@@ -1,6 +1,6 @@
 """A KDAC problem that is known but for its kernel, on all rows or on a sample of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,8 +57,7 @@ class Settings:
             sampled = chosen[np.minimum(places, len(chosen) - 1)] == self.pairs[:, :2]
             pairs = np.column_stack([places, self.pairs[:, 2]])[sampled.all(axis=1)]
         common = {**self.common, "bound": False, "curvature": False}
-        return Settings(layout, points, labels, self.weight, self.clusters, self.function,
-                         pairs, common)  # fmt: skip
+        return replace(self, layout=layout, points=points, labels=labels, pairs=pairs, common=common)
 
     def solved(
         self, sigma: float, components: int, start: str | np.ndarray = "spectral"
