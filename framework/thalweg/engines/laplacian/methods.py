@@ -7,9 +7,9 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse
-import scipy.sparse.linalg
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse.linalg import splu
 
 from thalweg.engines.laplacian.contract import SolutionMethod, System
 from thalweg.engines.laplacian.jacobi import JacobiIterations
@@ -56,11 +56,8 @@ def available(method: str) -> bool:
     from thalweg.parallel import PETSc
 
     # Older versions of PETSc know CHOLMOD by the name of its collection.
-    names = {
-        "cholmod": ("cholmod", "suitesparse"),
-        "mumps": ("mumps",),
-        "mumps-serial": ("mumps",),
-    }.get(method)
+    packages = {"cholmod": ("cholmod", "suitesparse"), "mumps": ("mumps",)}
+    names = packages.get(method.removesuffix("-serial"))
     return names is None or any(PETSc.Sys.hasExternalPackage(name) for name in names)
 
 
@@ -93,19 +90,11 @@ class SciPyFactor(SolutionMethod):
         try:
             if system.name == "dense":
                 whole = whole if isinstance(whole, np.ndarray) else whole.toarray(order="F")
-                dense = scipy.linalg.cho_factor(
-                    whole, lower=True, overwrite_a=True, check_finite=False
-                )
-                self._solve: Callable[..., Any] = partial(
-                    scipy.linalg.cho_solve, dense, check_finite=False
-                )
+                factor = cho_factor(whole, lower=True, overwrite_a=True, check_finite=False)
+                self._solve: Callable[..., Any] = partial(cho_solve, factor, check_finite=False)
             else:
-                self._solve = scipy.sparse.linalg.splu(
-                    whole,
-                    permc_spec="MMD_AT_PLUS_A",
-                    diag_pivot_thresh=0.0,
-                    options={"SymmetricMode": True},
-                ).solve
+                symmetric = {"permc_spec": "MMD_AT_PLUS_A", "options": {"SymmetricMode": True}}
+                self._solve = splu(whole, diag_pivot_thresh=0.0, **symmetric).solve
         except np.linalg.LinAlgError as error:
             raise NumericalError(f"the Laplacian is not positive definite: {error}") from error
         except RuntimeError as error:

@@ -78,10 +78,8 @@ class PetscSolver(SolutionMethod):
         self.ksp.setTolerances(rtol=system.rtol, atol=0.0, max_it=system.iterations)
         with temporary_options(prefix, defaults):
             self.ksp.setFromOptions()
-            self.direct = self.ksp.getType() == "preonly" and self.ksp.getPC().getType() in {
-                "cholesky",
-                "lu",
-            }
+            factored = self.ksp.getPC().getType() in ("cholesky", "lu")
+            self.direct = factored and self.ksp.getType() == "preonly"
             if null_vectors and not self.direct:
                 self.matrix.setNullSpace(self.null_space)
             self.ksp.setErrorIfNotConverged(self.direct)
