@@ -357,14 +357,6 @@ def _option(name: str, hint: Any, default: Any) -> Option:
     elif isinstance(origin, type) and issubclass(origin, Sequence):
         entries = next((e for e in typing.get_args(kind) if e is not Ellipsis), None)
         kind = list
-    extras = {f.name: getattr(facts, f.name) for f in dataclasses.fields(Limits)}
-    return Option(
-        **{**extras, "choices": choices},
-        name=name.rstrip("_"),
-        type=kind,
-        default=default,
-        help=facts.text,
-        optional=optional,
-        entries=entries,
-        keyword=name,
-    )
+    facets = {f.name: getattr(facts, f.name) for f in dataclasses.fields(Limits)}
+    facets |= {"choices": choices, "optional": optional, "entries": entries, "keyword": name}
+    return Option(name.rstrip("_"), kind, default, facts.text, **facets)

@@ -271,13 +271,9 @@ class FormatSpec(Spec, kind="format", hook="thalweg_formats"):
     """A file format of data; its code is called on rank 0 as ``read(path, options) -> Source``.
 
     ``options`` has the options of the section ``[data]``, those of the format included.
-
-    Attributes
-    ----------
-    pattern
-        Regular expression that the lower-case file name ends with, such as ``r"\\.mtx"``.
     """
 
+    #: Regular expression that the lower-case file name ends with, such as ``r"\.mtx"``.
     pattern: str
 
     def __post_init__(self) -> None:
@@ -295,14 +291,10 @@ class MetricSpec(Spec, kind="metric", hook="thalweg_metrics"):
     Its code is called, on all ranks, as ``measure(solution, dataset, comm) -> dict``
     with this rank's rows of the solution; it returns an empty dict where it has
     no meaning.
-
-    Attributes
-    ----------
-    data
-        ``"required"``, or ``"optional"`` for metrics of runs without a data set too; their code is
-        then given ``dataset=None``.
     """
 
+    #: ``"required"``, or ``"optional"`` for metrics of runs without a data set too; their code is
+    #: then given ``dataset=None``.
     data: str = "optional"
 
 
