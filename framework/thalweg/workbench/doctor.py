@@ -175,13 +175,9 @@ def mpi_libraries(maps: Path = Path("/proc/self/maps")) -> Iterator[Finding]:
     loaded = set(re.findall(r"\S*/libmpi(?:ch)?[.-]\S*so\S*", maps.read_text()))
     libraries = {os.path.realpath(path) for path in loaded}
     if len(libraries) > 1:
-        yield Finding(
-            "MPI libraries",
-            ", ".join(sorted(libraries)),
-            "mpi4py and PETSc are linked to different MPI libraries",
-            "build one of them again with the other's mpicc, or run scripts/setup",
-            True,
-        )
+        problem = "mpi4py and PETSc are linked to different MPI libraries"
+        advice = "build one of them again with the other's mpicc, or run scripts/setup"
+        yield Finding("MPI libraries", ", ".join(sorted(libraries)), problem, advice, True)
 
 
 def petsc() -> Iterator[Finding]:
