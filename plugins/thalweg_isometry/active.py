@@ -251,7 +251,7 @@ class ActiveSecants:
             factors = weights(part, there) / self.lengths[part.numbers]
             if self.weights is not None:
                 factors = factors * self.weights[part.numbers]
-            sums = kernels.laplacian_times(there, *part.incidence, factors.astype(images.dtype))
+            sums = kernels.laplacian_times(there, part.incidence, factors.astype(images.dtype))
             count = len(there) - part.others
             product[part.own] += sums[:count]
             if part.owner != self.comm.rank:

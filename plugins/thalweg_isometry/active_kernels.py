@@ -79,15 +79,10 @@ def image_lengths(images: np.ndarray, first: np.ndarray, second: np.ndarray) -> 
 
 
 def laplacian_times(
-    images: np.ndarray,
-    offsets: np.ndarray,
-    others: np.ndarray,
-    secants: np.ndarray,
-    weights: np.ndarray,
+    images: np.ndarray, ends: tuple[np.ndarray, np.ndarray, np.ndarray], weights: np.ndarray
 ) -> np.ndarray:
-    """The Laplacian of the secants, times the images."""
-    out = np.empty((offsets.size - 1, images.shape[1]), dtype=images.dtype)
-    small = others.size * images.shape[1] < SMALL
-    run = write_laplacian.alone if small else write_laplacian
-    run(images, offsets, others, secants, weights, out)
+    """The Laplacian of the secants, whose :func:`incidence` is ``ends``, times the images."""
+    out = np.empty((ends[0].size - 1, images.shape[1]), dtype=images.dtype)
+    small = ends[1].size * images.shape[1] < SMALL
+    (write_laplacian.alone if small else write_laplacian)(images, *ends, weights, out)
     return out
