@@ -350,17 +350,12 @@ class MapEstimator(MapTransformer):
         self._placed = self._state = None
         if objective.options is not None and self.keep_data:
             self._state = objective.state()
-            self._placed = PlacedMap(
-                rows,
-                objective.layout.gather_rows(result.x),
-                # A communicator does not survive pickling, which estimators must.
-                objective.layout if objective.comm.size > 1 else None,
-                objective.attraction.function,
-                objective.repulsion.function,
-                objective.normalized,
-                self._repulsion_of_point(objective),
-                objective.options,
-            )
+            places = objective.layout.gather_rows(result.x)
+            # A communicator does not survive pickling, which estimators must.
+            layout = objective.layout if objective.comm.size > 1 else None
+            functions = objective.attraction.function, objective.repulsion.function
+            weight = objective.normalized, self._repulsion_of_point(objective)
+            self._placed = PlacedMap(rows, places, layout, *functions, *weight, objective.options)
 
     def _repulsion_of_point(self, objective: Any) -> float:
         """Weight of a new point's repulsion, lambda of :class:`PlacedMap`."""
