@@ -1,5 +1,7 @@
 """The U-step: leading eigenvectors of H D^(-1/2) K D^(-1/2) H, from a matrix or from products."""
 
+from contextlib import suppress
+
 import numpy as np
 
 from thalweg.errors import NumericalError
@@ -68,31 +70,15 @@ def leading_embedding(
         return project(scale[:, None] * kernel.product(w, scale[:, None] * project(block)))
 
     columns = layout.with_columns(min(count + GUARDS, n))
-    if guess is None and isinstance(kernel, StreamedKernel):
-        guess = _by_landmarks(kernel, w, degrees, columns.columns, removed, seed)
+    streamed = isinstance(kernel, StreamedKernel) and kernel.function.positive
+    if guess is None and streamed and n >= LANDMARKS:  # it costs less than a pass over all pairs
+        of = kernel.points, kernel.sigma, kernel.function
+        landmarks = NystromKernel(layout, *of, LANDMARKS, seed, True)
+        with suppress(NumericalError):  # on all ranks: they do not show so many directions
+            guess = landmarks.embedding(w, degrees, columns.columns, removed).vectors
     start = columns.random_normal(seed, 1.0 / np.sqrt(n))
     if guess is not None:
         width = min(guess.shape[1], columns.columns)
         start[:, :width] = 1e-2 * start[:, :width] + guess[:, :width]
     most = MAX_PRODUCTS if apart is None else FIRST_PRODUCTS
     return iterative_leading(layout, product, project(start), count, tolerance, most)
-
-
-def _by_landmarks(
-    kernel: StreamedKernel,
-    w: np.ndarray,
-    degrees: np.ndarray,
-    count: int,
-    removed: np.ndarray,
-    seed: int,
-) -> np.ndarray | None:
-    """A first guess that costs less than a pass over all pairs, or None.  Collective."""
-    if not kernel.function.positive or kernel.layout.rows < LANDMARKS:
-        return None
-    landmarks = NystromKernel(
-        kernel.layout, kernel.points, kernel.sigma, kernel.function, LANDMARKS, seed, True
-    )
-    try:
-        return landmarks.embedding(w, degrees, count, removed).vectors
-    except NumericalError:  # on all ranks: they do not show so many directions
-        return None

@@ -56,8 +56,8 @@ class Settings:
             places = np.searchsorted(chosen, self.pairs[:, :2])
             sampled = chosen[np.minimum(places, len(chosen) - 1)] == self.pairs[:, :2]
             pairs = np.column_stack([places, self.pairs[:, 2]])[sampled.all(axis=1)]
-        common = {**self.common, "bound": False, "curvature": False}
-        return replace(self, layout=layout, points=points, labels=labels, pairs=pairs, common=common)
+        sample = replace(self, layout=layout, points=points, labels=labels, pairs=pairs)
+        return replace(sample, common={**self.common, "bound": False, "curvature": False})
 
     def solved(
         self, sigma: float, components: int, start: str | np.ndarray = "spectral"
