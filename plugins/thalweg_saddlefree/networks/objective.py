@@ -372,17 +372,14 @@ class NetworkObjective(
 
     def _points(self, flat: np.ndarray) -> Iterator[Linearized]:
         """Linearized chunks of the curvature rows, kept while x stays the same."""
-        rows, targets = self._curvature_batch
-        if not self._fits(len(rows)):
-            for part, goals in _chunks(rows, targets):
-                yield self.network.linearize(flat, part, goals)[1]
+        chunks = _chunks(*self._curvature_batch)
+        points = (self.network.linearize(flat, *chunk)[1] for chunk in chunks)
+        if not self._fits(len(self._curvature_batch[0])):
+            yield from points
             self._count_linearizing()
             return
         if self._linearized_at is None or not np.array_equal(self._linearized_at, flat):
-            self._linearized = [
-                self.network.linearize(flat, part, goals)[1]
-                for part, goals in _chunks(rows, targets)
-            ]
+            self._linearized = list(points)
             self._linearized_at = flat.copy()  # callers may change theirs in place
             self._count_linearizing()
         assert self._linearized is not None
