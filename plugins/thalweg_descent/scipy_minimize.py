@@ -18,9 +18,6 @@ from thalweg.parallel import Array
 from thalweg.plugins import Help
 from thalweg_descent import external
 
-#: What SciPy's loop asks for, as numbers travel.
-_REQUESTS = ("evaluate", "product", "iterate", "end")
-
 #: Far beyond any budget of the driver.
 ENDLESS = 2**30
 
@@ -141,12 +138,9 @@ class _RunningScipy(external.RunningSolver):
                 kind, arrays = self.coroutine.resume(self.answer)
             except Exception as error:
                 failure = f"{type(error).__name__}: {error}"
-        request = np.array([_REQUESTS.index(kind), len(arrays), bool(failure)])
-        self.comm.Bcast(request, root=0)
-        if request[2]:
-            failure = self.comm.bcast(failure, root=0)
+        kind, count, failure = self.comm.bcast((kind, len(arrays), failure), root=0)
+        if failure:
             raise NumericalError(f"SciPy's {self.method} failed: {failure}")
-        kind, count = _REQUESTS[request[0]], request[1]
         if self.comm.rank != 0:
             arrays = [np.empty(self.shape) for _ in range(count)]
         for array in arrays:
