@@ -86,8 +86,8 @@ def _include(source: Path, name: str, more: str = "") -> None:
 
 def _options(package: str) -> str:
     """Tables of all options of a plugin package, as they are declared."""
-    found = plugins()
-    specs = [spec for kind in KINDS for spec in found.specs(kind) if spec.load.startswith(package)]
+    every = (spec for kind in KINDS for spec in plugins().specs(kind))
+    specs = [spec for spec in every if spec.load.startswith(package)]
     lines = ["", "## Options", ""] if specs else []
     for spec in specs:
         lines += [f"### {spec.owner}", "", f"{spec.summary}.", ""]

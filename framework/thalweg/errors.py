@@ -74,7 +74,7 @@ _CONTROL = re.compile("[\x00-\x08\n-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 def printable(text: str) -> str:
     """Text of the user's or of a plugin, on one line that cannot steer a terminal."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def with_article(noun: str) -> str:

@@ -406,8 +406,8 @@ class KDACObjective(KernelPairSum, Alternation):
         """
         outcome = self.outcome(x)
         if self.search is not None and "found" not in outcome:
-            found = [(one.objective.kernel.points, one.outcome) for one in self.search(outcome)]
-            outcome["found"] = found
+            further = [(one.objective.kernel.points, one.outcome) for one in self.search(outcome)]
+            outcome["found"] = further
         first, *others = (one["measures"] for _, one in self._found(x))
         return {**first, **({"alternatives": others} if others else {})}
 

@@ -83,8 +83,8 @@ def find_view(
         def best() -> View:
             """That with the most information in its clusters that is no product of two others."""
             distinct = _distinct(sorted(candidates, key=lambda c: -_information(c[1], c[1])), 0.9)
-            found = [labels for _, labels in distinct]
-            single = (c for c in distinct if not _is_product(rest @ c[0], c[1], found))
+            labelings = [labels for _, labels in distinct]
+            single = (c for c in distinct if not _is_product(rest @ c[0], c[1], labelings))
             directions, labels = next(single, distinct[0])
             q = columns or directions.shape[1]
             further = np.linalg.eigh(np.cov(values.T))[1]  # those along which rows vary least first
@@ -163,8 +163,8 @@ def _candidates(comm: MPI.Comm, rest: np.ndarray, key: tuple[int, int]) -> list[
             return None
         return white @ span, np.concatenate([here, there])[np.argsort(order)]
 
-    found = _shared(comm, distinct, lambda candidate: judged(*candidate))
-    return [candidate for candidate in found if candidate is not None]
+    candidates = _shared(comm, distinct, lambda candidate: judged(*candidate))
+    return [candidate for candidate in candidates if candidate is not None]
 
 
 def _shared(comm: MPI.Comm, items: list[Any], work: Callable[[Any], Any]) -> list[Any]:

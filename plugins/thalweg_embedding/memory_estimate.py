@@ -86,9 +86,9 @@ def estimate_pacmap(problem: Problem) -> list[PhaseEstimate]:
     counts = PairOptions(**{name: options[name] for name in known})
     k, mid_near, further = pair_counts(problem.rows, counts)
     edges, drawn = 2.0 * (k + mid_near + further), float(DRAWN * mid_near)
-    kept = PAIR_KEPT * (LOCAL_KEPT if options["name"] == "localmap" else 1.0)
+    pair = PAIR_KEPT * (LOCAL_KEPT if options["name"] == "localmap" else 1.0)
     made = n * (PAIR_MADE * edges + DRAWN_BYTES * drawn + 16.0 * problem.columns)
-    pairs = PhaseEstimate("pairs", kept * n * edges, made, "use a smaller n_neighbors")
+    pairs = PhaseEstimate("pairs", pair * n * edges, made, "use a smaller n_neighbors")
     moving = 16.0 * n * d + 8.0 * d * _ghosts(problem, edges)
     advice = "use fewer further_ratio or n_neighbors"
     iterations = PhaseEstimate("iterations", 8.0 * n * d * MAP_ARRAYS, moving, advice)

@@ -114,10 +114,10 @@ def faithfulness(
     entropic = options is not None and options.affinity == "entropic" and not options.target_weight
     if entropic and dense and isinstance(objective.repulsion, AllPairs | GridPairs):
         length = math.sqrt(np.median(layout.gather_rows(squared[:, 0])))
-        found = before[:, :count], squared[:, :count]
+        nearest = before[:, :count], squared[:, :count]
         values = np.maximum(np.abs(values), FLATTEST * np.abs(values).max(axis=1, keepdims=True))
         inverse = np.einsum("nik,nk,njk->nij", vectors, 1.0 / np.maximum(values, TINY), vectors)
-        measures["perturbation"] = _perturbation(data, places, objective, found, length, inverse)
+        measures["perturbation"] = _perturbation(data, places, objective, nearest, length, inverse)
     if (anchors := objective.anchors) is not None:
         for name in measures.keys() & {"singularity", "perturbation"}:
             measures[name][~anchors.free[:, 0]] = 0.0
@@ -217,7 +217,7 @@ def _settled(objective, others, places, weights, similar, own, inverse):  # type
     settled, lowest = minima(places, np.arange(len(own)), *how)
     for start in similar.swapaxes(0, 1):
         rows = np.flatnonzero(np.linalg.norm(start - settled, axis=1) > APART * extent)
-        found, value = minima(start[rows], rows, *how)
+        minimum, value = minima(start[rows], rows, *how)
         better = value < lowest[rows]
-        settled[rows[better]], lowest[rows[better]] = found[better], value[better]
+        settled[rows[better]], lowest[rows[better]] = minimum[better], value[better]
     return settled

@@ -149,8 +149,8 @@ def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.C
     count = min(METRIC_NEIGHBORS, layout.rows - 1)
     before, squared = nearest_rows(dataset.values, sample, layout, count)
     after, _ = nearest_rows(solution, sample, layout, count)
-    kept = float(are_kept(before, after, layout.rows).mean())
-    measures: dict[str, Any] = {"neighbor_preservation": kept}
+    preserved = float(are_kept(before, after, layout.rows).mean())
+    measures: dict[str, Any] = {"neighbor_preservation": preserved}
     if math.isfinite(dimension := intrinsic_dimension(squared)):
         measures["intrinsic_dimension"] = dimension
     if (labels := _known_labels(dataset)) is not None:

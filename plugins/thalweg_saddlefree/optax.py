@@ -312,9 +312,9 @@ class _Step:
         ratio = jnp.where(predicted < 0, change / predicted, -jnp.inf)
         waits = (state.steps - 1) % self.batches >= LONG
         damping, settled = self.solver.adapted(state.damping, state.settled, ratio, waits, jnp)
-        kept = change < -predicted  # or it is worse by more than it was to be better
+        accepted = change < -predicted  # or it is worse by more than it was to be better
         return state._replace(
-            last=jnp.where(kept, state.last, 0),
-            damping=jnp.where(kept, damping, 4 * damping).astype(x.dtype),
+            last=jnp.where(accepted, state.last, 0),
+            damping=jnp.where(accepted, damping, 4 * damping).astype(x.dtype),
             settled=settled,
         )

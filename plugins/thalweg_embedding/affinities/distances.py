@@ -175,14 +175,14 @@ def _by_transformer(
         whole = layout.gather_on_root(dataset.values)
 
     def graph() -> scipy.sparse.csr_matrix:
-        found = scipy.sparse.csr_matrix(search.fit_transform(whole), dtype=float)
-        whole_rows = found.shape == (layout.rows, layout.rows)
-        if not whole_rows or found.indices.min() < 0 or not np.isfinite(found.data).all():
+        distances = scipy.sparse.csr_matrix(search.fit_transform(whole), dtype=float)
+        whole_rows, numbers = distances.shape == (layout.rows, layout.rows), distances.indices
+        if not whole_rows or numbers.min() < 0 or not np.isfinite(distances.data).all():
             raise InputError(
                 f"neighbor_search must give the finite distances of {k} neighbors of each of "
                 f"{layout.rows} rows; use another search or metric, or fewer neighbors"
             )
-        return found
+        return distances
 
     own = on_root(layout.comm, graph)[layout.start : layout.stop]
     square = layout.with_columns(layout.rows)

@@ -86,10 +86,10 @@ class FixedField:
             values[rows], slopes[rows] = fields[:, 0], fields[:, 1:]
         if beyond.any():
             rows = np.flatnonzero(beyond)
-            found, towards = np.zeros(len(rows)), np.zeros((len(rows), places.shape[1]))
+            totals, pulls = np.zeros(len(rows)), np.zeros((len(rows), places.shape[1]))
             nobody = -len(rows) - 1  # no fixed point is one of the places
             columns, alike = self._points.T.copy(), np.empty((0, 0))
             loop = specialize(all_pairs_loops.first_order, self._function)
-            loop(places[rows], columns, nobody, alike, 0, 0.0, found, towards)
-            values[rows], slopes[rows] = found, towards
+            loop(places[rows], columns, nobody, alike, 0, 0.0, totals, pulls)
+            values[rows], slopes[rows] = totals, pulls
         return values, slopes

@@ -127,20 +127,20 @@ def strongest(layout: Layout, weights: Weights, kappa: int) -> scipy.sparse.csr_
         sparse = sparse.sorted_indices()
     lengths = np.diff(sparse.indptr)
     starts = np.concatenate([[0], np.cumsum(np.minimum(lengths, kappa))])
-    kept = np.empty(starts[-1], dtype=np.int64)
-    _select(sparse.indptr, sparse.data, starts, kept)
+    heaviest = np.empty(starts[-1], dtype=np.int64)
+    _select(sparse.indptr, sparse.data, starts, heaviest)
     one_way = scipy.sparse.csr_matrix(
-        (sparse.data[kept], sparse.indices[kept], starts), shape=sparse.shape
+        (sparse.data[heaviest], sparse.indices[heaviest], starts), shape=sparse.shape
     )
     return one_way.maximum(transposed(layout, one_way)).tocsr()
 
 
 @kernel()
-def _select(indptr, weights, starts, kept):  # type: ignore[no-untyped-def]
+def _select(indptr, weights, starts, heaviest):  # type: ignore[no-untyped-def]
     """Positions of each row's largest weights, in ascending order."""
     # Numba takes ten seconds to compile a partition, and some to compile a parallel loop.
     for n in range(indptr.size - 1):
-        row, chosen = weights[indptr[n] : indptr[n + 1]], kept[starts[n] : starts[n + 1]]
+        row, chosen = weights[indptr[n] : indptr[n + 1]], heaviest[starts[n] : starts[n + 1]]
         if chosen.size == 0:
             continue
         largest = np.full(chosen.size, -np.inf)
