@@ -91,16 +91,8 @@ def refuse_differing(comm: MPI.Comm, what: str, *values: Any) -> None:
 def shared_seed(comm: MPI.Comm, random_state: Any) -> int:
     """A seed by scikit-learn's ``random_state``, that of rank 0 on every rank.  Collective.
 
-    Parameters
-    ----------
-    random_state
-        None for NumPy's global stream, an integer, or a ``RandomState`` or ``Generator``, which
-        moves on.
-
-    Raises
-    ------
-    InputError
-        On all ranks, where a rank's is something else, or an integer outside 0 ... 2^32 - 1.
+    None is NumPy's global stream; a ``RandomState`` or ``Generator`` moves on.  An ``InputError``
+    on all ranks, where a rank's is neither these nor an integer in 0 ... 2^32 - 1.
     """
     drawn = 0
     with raise_on_all_ranks(comm):
