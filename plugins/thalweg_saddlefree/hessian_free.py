@@ -172,12 +172,8 @@ class HessianFree(CurvatureRowsSolver, Solver[HessianFreeState]):
             start=DECAY * slices.take(state.last), solve=self._solve(state, slices),
             progress=self.progress, limit=self.steps, dtype=krylov_type(objective),
         )  # fmt: skip
-        state = replace(
-            state,
-            counter=state.counter + 1,
-            products=state.products + operator.products,
-            last=slices.join(solution.iterates[-1]),
-        )
+        products, last = state.products + operator.products, slices.join(solution.iterates[-1])
+        state = replace(state, counter=state.counter + 1, products=products, last=last)
         return self._searched(state, slices, solution)
 
     # -- parts -----------------------------------------------------------------------------
