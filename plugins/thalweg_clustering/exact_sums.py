@@ -5,7 +5,8 @@ By sum_ij w_ij (x_i - x_j)(y_i - y_j)' = 2 X'(D_w - w) Y, nothing of size n^2 d 
 
 import numpy as np
 
-from thalweg.parallel import Layout, sum_large, sum_over_ranks
+from thalweg.numerics import inner_products
+from thalweg.parallel import Layout, sum_over_ranks
 from thalweg_clustering.kernels import KernelFunction, symmetric
 from thalweg_clustering.projected_kernel import DerivativeSums, PairWeights, ProjectedKernel
 
@@ -69,8 +70,7 @@ class StreamedKernel(ProjectedKernel):
             inner, factor = totals[:, None] * values - sums, -4.0
         else:
             inner, factor = sums, -2.0
-        scatter = sum_large(self.layout.comm, np.ascontiguousarray(self.points.T @ inner))
-        return (factor / self.sigma**2) * scatter
+        return (factor / self.sigma**2) * inner_products(self.layout, self.points, inner)
 
     def _value_and_product(
         self, w: np.ndarray, weights: PairWeights, values: np.ndarray

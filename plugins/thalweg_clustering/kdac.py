@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from thalweg.errors import InputError
-from thalweg.numerics import unit_rows
+from thalweg.numerics import inner_products, unit_rows
 from thalweg.parallel import (
     Array,
     Layout,
@@ -21,7 +21,6 @@ from thalweg.parallel import (
     max_over_ranks,
     min_over_ranks,
     one_blas_thread,
-    sum_large,
     sum_over_ranks,
 )
 from thalweg_clustering.agreement import normalized_mutual_information
@@ -154,7 +153,7 @@ class KDACObjective(KernelPairSum, Alternation):
             self._first = self._degrees(identity)
             if self.has_embedding and self.start == "published" and self.labelings:
                 labels = centered_indicators(self.rows, self.labelings[0])
-                gram = sum_large(self.comm, np.ascontiguousarray(labels.T @ labels))
+                gram = inner_products(self.rows, labels, labels)
                 root = np.linalg.inv(np.linalg.cholesky(gram)).T
                 self._first["embedding"] = labels @ root
             elif self.has_embedding:
@@ -199,8 +198,7 @@ class KDACObjective(KernelPairSum, Alternation):
         change = 0.0
         if old is not None:
             fresh = new["embedding"]
-            inner = sum_large(self.comm, np.ascontiguousarray(old.T @ fresh))
-            outside = float(((fresh - old @ inner) ** 2).sum())
+            outside = float(((fresh - old @ inner_products(self.rows, old, fresh)) ** 2).sum())
             change = float(np.sqrt(sum_over_ranks(self.comm, outside) / fresh.shape[1]))
         return new, change
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from thalweg.errors import InputError
+from thalweg.numerics import inner_products
 from thalweg.parallel import Identified, Layout, sketch, sum_large, sum_over_ranks
 from thalweg_clustering.kernel_sums import KernelSums
 from thalweg_clustering.kernels import KernelFunction, symmetric
@@ -113,7 +114,7 @@ class ProjectedKernel(Identified, ABC):
         """Phi where every k' is the same: the matrix of the spectral initialization (eq. 12)."""
         factor, signs, points = weights.factor, weights.signs, self.points
         comm = self.layout.comm
-        moments = sum_large(comm, np.ascontiguousarray(points.T @ factor))
+        moments = inner_products(self.layout, points, factor)
         matrix = -(moments * signs) @ moments.T
         if self.function.of == "distance":
             sums = np.asarray(sum_over_ranks(comm, factor.sum(axis=0)))
