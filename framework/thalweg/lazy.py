@@ -45,7 +45,10 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
 def extra(module: str, name: str, purpose: str) -> Any:
     """The module, which the extra ``name`` of this distribution installs.
 
-    Where it does not, an ``InputError`` says what for it is needed, and how to install it.
+    Raises
+    ------
+    InputError
+        It is not installed; the sentence says what for, and how to install it.
     """
     try:
         return importlib.import_module(module)

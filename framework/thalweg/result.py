@@ -86,9 +86,14 @@ class Status(Enum):
 
 
 class Trace:
-    """Table of numbers with fixed columns, in the order given, one row for each recorded iterate.
+    """Table of numbers with fixed columns, one row for each recorded iterate.
 
     Recording is not displaying: a trace never prints.
+
+    Parameters
+    ----------
+    columns
+        Column names, in the order in which they are written.
     """
 
     #: Column with the number of a homotopy's stage, after that of its parameter.

@@ -11,9 +11,13 @@ from thalweg.parallel import Array, Layout, sum_over_ranks
 
 
 class Stiefel(Manifold):
-    """Matrices with orthonormal columns, ``X'X = I``, and at least as many rows.
+    """Matrices with orthonormal columns: ``X'X = I``.
 
-    The rows may be distributed: only matrices of the size of the columns are summed over the ranks.
+    Parameters
+    ----------
+    layout
+        Layout of the variable, with at least as many rows as columns.  The rows may be
+        distributed: only matrices of the size of the columns are summed over the ranks.
     """
 
     def __init__(self, layout: Layout) -> None:

@@ -273,8 +273,13 @@ def _evaluation(objective: Objective, x: Array, value_alone: bool) -> Evaluation
 class Coroutine:
     """A function that can stop in the middle of any call it makes, in a greenlet.
 
-    External loops call us; the driver wants to call them, one iterate at a time.  ``body`` is
-    called with a function: ``answer = ask(request)`` suspends it until the next :meth:`resume`.
+    External loops call us; the driver wants to call them, one iterate at a time.
+
+    Parameters
+    ----------
+    body
+        Called with a function ``ask``: ``answer = ask(request)`` suspends it until
+        the next :meth:`resume`.
     """
 
     def __init__(self, body: Callable[[Callable[[Any], Any]], Any]) -> None:

@@ -119,7 +119,10 @@ def umap(
 ) -> Family:
     """UMAP's kernel 1/(1 + a d^b), of McInnes, Healy and Melville (2018), and its cross-entropy.
 
-    An ``InputError`` where ``min_dist`` is above ``spread``.
+    Raises
+    ------
+    InputError
+        ``min_dist`` is above ``spread``.
     """
     min_dist, spread = float(min_dist), float(spread)
     # The a and b for which 1/(1 + a r^2b) is nearest to 1 below min_dist, and beyond it to

@@ -133,8 +133,12 @@ class HessianFree(CurvatureRowsSolver, Solver[HessianFreeState]):
     """Solver ``hessian-free``.
 
     The options are described where they are declared.  The preconditioner is that of CG; with
-    one that takes the solver's damping, as ``kronecker``, the diagonal one is left out.  An
-    ``InputError`` where the objective is not finite at the start.
+    one that takes the solver's damping, as ``kronecker``, the diagonal one is left out.
+
+    Raises
+    ------
+    InputError
+        The objective is not finite at the start.
     """
 
     damping: Annotated[float, Help("initial damping", unit="curvature", above=0)] = 1.0

@@ -149,8 +149,13 @@ COUNTERS = {"count": int, "inverted": int, "wanted_damping": float, "used_dampin
 class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
     """Preconditioner ``kronecker``.
 
-    A solver with a damping of its own (``saddle-free-subspace``) sets it in place of ``damping``.
-    An ``InputError`` for options out of range, or a variable that the layers do not cover.
+    A solver with a damping of its own (``saddle-free-subspace``) sets it in place of
+    ``damping``.
+
+    Raises
+    ------
+    InputError
+        Options out of range; a variable that the layers do not cover.
     """
 
     requires: ClassVar[tuple[type[Capability], ...]] = (LayeredCurvature,)

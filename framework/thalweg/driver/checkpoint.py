@@ -153,8 +153,12 @@ class Checkpoints:
         """The newest version, or None.  Not collective.
 
         Without the file ``latest``, which a run that dies at its first checkpoint does not
-        come to write, that is the one of the highest number.  A ``CheckpointError`` where it
-        names no version, or one that is not there.
+        come to write, that is the one of the highest number.
+
+        Raises
+        ------
+        CheckpointError
+            ``latest`` names no version, or one that is not there.
         """
         name = self.latest_name()
         if name is None:
@@ -189,7 +193,10 @@ class Checkpoints:
     def read(self, objective: Objective) -> dict[str, Any] | None:
         """Content of the newest checkpoint, or None where there is none.  Collective.
 
-        A ``CheckpointError`` where it is damaged, of another format, or of another problem.
+        Raises
+        ------
+        CheckpointError
+            It is damaged, of another format, or belongs to another problem.
         """
         comm = objective.comm
         version, head = on_root(comm, self._read_manifest)

@@ -146,19 +146,26 @@ class Objective(HasNotes, Identified, ABC):
         return {}
 
     def value_error(self, value: float) -> float:
-        """Absolute error of what :meth:`value` or :meth:`value_and_gradient` returned, an estimate.
+        """Estimate of the absolute error of a value that the objective returned.  Not collective.
 
         Line searches and stopping rules take smaller differences of values for noise.  By default a
-        few rounding units; an objective that approximates says more.  The same on all ranks, and
-        not collective.
+        few rounding units; an objective that approximates says more.  The same on all ranks.
+
+        Parameters
+        ----------
+        value
+            What :meth:`value` or :meth:`value_and_gradient` returned.
         """
         return ROUNDING_UNITS * float(np.finfo(float).eps) * abs(value)
 
     def solution(self, x: Array) -> np.ndarray:
         """This rank's rows of the answer that the user asked for; by default of ``x`` itself.
 
-        Shape ``(n_local, k)``, as :attr:`solution_layout` distributes them; where that is
-        replicated, the same array on all ranks, with any number of rows.
+        Returns
+        -------
+        ndarray, shape (n_local, k)
+            Rows as :attr:`solution_layout` distributes them; where that is replicated,
+            the same array on all ranks, with any number of rows.
         """
         return np.array(x)
 

@@ -81,7 +81,10 @@ class SolverState:
     def at(self, x: Array, value: float, gradient: Array, **changes: Any) -> Self:
         """The state at another point, with the norm of its gradient.  Collective.
 
-        ``changes`` are other fields, such as ``step_length`` and ``evaluations`` by now.
+        Parameters
+        ----------
+        **changes
+            Other fields, such as ``step_length`` and the number of ``evaluations`` by now.
         """
         changes["gradient_norm"] = self.objective.layout.norm(gradient)
         return replace(self, x=x, value=value, gradient=gradient, **changes)

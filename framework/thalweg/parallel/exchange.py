@@ -90,9 +90,16 @@ class RowPlan:
 class RowExchange:
     """Moves the rows of a plan; the ranks' plans have one layout.  Collective, as all its methods.
 
-    One message goes to each rank that needs rows of this one, with ``rows_sent`` rows in all.  It
-    is counted in rows, so that 2**31 bytes are no limit.  Sums are in an order that the plans alone
-    decide: the same bits every time.
+    Attributes
+    ----------
+    rows_sent : int
+        Rows that this rank sends in a fetch.
+
+    Notes
+    -----
+    One message goes to each rank that needs rows of this one.  A message is counted in rows,
+    so that 2**31 bytes are no limit.  Sums are in an order that the plans alone decide: the
+    same bits every time.
     """
 
     def __init__(self, plan: RowPlan) -> None:
@@ -284,7 +291,10 @@ class RowRoutes:
 def swap_rows(comm: MPI.Comm, sent: np.ndarray, to: int, received: np.ndarray, source: int) -> None:
     """Send rows to one rank, and receive rows of the same type from one.  Collective on these.
 
-    Both are C-contiguous, with rows of one shape, of any number of which either rank knows.
+    Parameters
+    ----------
+    sent, received
+        C-contiguous; rows of one shape, of any number of which either rank knows.
     """
     if row_bytes(sent) == 0:
         return

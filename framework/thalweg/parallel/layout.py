@@ -209,7 +209,10 @@ class Layout:
     def digest(self, block: np.ndarray) -> str:
         """Digest of all ranks' row blocks, the same however they are distributed.  Collective.
 
-        ``block``, shape ``(local_rows, ...)``, is of one type without Python objects.
+        Parameters
+        ----------
+        block
+            This rank's rows, shape ``(local_rows, ...)``, of one type without Python objects.
         """
         width = row_bytes(block)
         weights = np.random.default_rng(1).integers(1, 2**63, width, dtype=np.uint64)
@@ -231,8 +234,12 @@ class Layout:
     def random_normal(self, seed: int, scale: float = 1.0) -> np.ndarray:
         """This rank's block of a standard normal array that does not depend on the ranks.
 
-        Shape ``(local_rows, columns)``, float64.  Rows are drawn in blocks of 4096, each with a
-        stream of its own, so that a rank draws only what it owns.
+        Rows are drawn in blocks of 4096, each with a stream of its own, so that a
+        rank draws only what it owns.
+
+        Returns
+        -------
+        ndarray of float64, shape (local_rows, columns)
         """
         return scale * self._drawn(seed, np.random.Generator.standard_normal)
 

@@ -65,9 +65,13 @@ class RingBlock:
 
 
 class Ring:
-    """Streams all pairs of rows of arrays that the layout distributes; its columns do not count.
+    """Streams all pairs of rows of row-distributed arrays.
 
-    Blocks may be uneven or empty.
+    Parameters
+    ----------
+    layout
+        Rows and their distribution; blocks may be uneven or empty.  Its number of
+        columns has no meaning here.
     """
 
     def __init__(self, layout: Layout) -> None:

@@ -97,8 +97,17 @@ def threads_for(terms: float) -> Iterator[None]:
 def job_threads(n_jobs: int | None, comm: MPI.Comm = MPI.COMM_SELF) -> Iterator[None]:
     """Threads of BLAS, OpenMP and Numba in the block, as scikit-learn's ``n_jobs`` counts them.
 
-    None for as many as there are, -1 for all cores, -2 for all but one; an ``InputError`` for zero,
-    or no integer, on any rank.  Collective where it begins.
+    Collective where it begins.
+
+    Parameters
+    ----------
+    n_jobs
+        Threads; None for as many as there are, -1 for all cores, -2 for all but one.
+
+    Raises
+    ------
+    InputError
+        Zero, or no integer, on any rank.
     """
     with raise_on_all_ranks(comm):
         try:

@@ -117,7 +117,10 @@ class Option(Limits):
     def check(self, value: Any, owner: str) -> Any:
         """``value`` in this option's type.
 
-        An ``InputError`` where it does not fit that, is out of bounds, or not among the choices.
+        Raises
+        ------
+        InputError
+            Wrong type, out of bounds, or not among the choices.
         """
         if value is None and (self.optional or self.default is None):
             return None
@@ -221,8 +224,12 @@ def resolve_options(
 ) -> dict[str, Any]:
     """All options with the user's values checked and defaults filled in.
 
-    ``others`` are names beside them that a misspelled one may mean.  An ``InputError`` for an
-    unknown option (the nearest are named), a wrong type or range.
+    ``others`` are names beside them that a misspelled one may mean.
+
+    Raises
+    ------
+    InputError
+        An unknown option (the nearest are named), a wrong type or range.
     """
     known = {option.name: option for option in options}
     for name in given:
@@ -249,17 +256,26 @@ class Help(Limits):
     The name, the type, the choices of a ``Literal``, the default, and whether None may
     be given (``float | None``) are those of the parameter.  A name that ends in an
     underscore, as ``lambda_``, gives the option without it.
+
+    Attributes
+    ----------
+    text
+        One line.
     """
 
-    #: One line.
     text: str
 
 
 def check_declared(instance: Any) -> None:
     """Check the fields of a dataclass by the options that it declares.
 
-    Meant for ``__post_init__``, so that objects made in Python are held to what configurations are
-    held to: an ``InputError`` for a wrong type, out of bounds, or not among the choices.
+    Meant for ``__post_init__``, so that objects made in Python are held to what
+    configurations are held to.
+
+    Raises
+    ------
+    InputError
+        A wrong type, out of bounds, or not among the choices.
     """
     kind: Any = type(instance)
     for option in declared_options(kind):

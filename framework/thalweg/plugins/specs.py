@@ -183,7 +183,10 @@ class Spec:
     def resolve(self, code: str = "") -> Any:
         """Import and return the code that :attr:`load` names, or another attribute of the spec.
 
-        A ``PluginError`` where the code cannot be imported, or has no such attribute.
+        Raises
+        ------
+        PluginError
+            The code cannot be imported, or has no such attribute.
         """
         code = code or self.load
         module, _, attribute = code.partition(":")
@@ -199,7 +202,10 @@ class Spec:
     def declared_options(self) -> tuple[Option, ...]:
         """The options, of the spec or else of the code, which is imported for them.
 
-        A ``PluginError`` where it cannot be imported, or declares what no option can be.
+        Raises
+        ------
+        PluginError
+            The code cannot be imported, or declares what no option can be.
         """
         if self.options is not None:
             return self.options
@@ -325,6 +331,11 @@ def citation(specs: Iterable[Spec]) -> str:
 
     A package that provides plugins may hold a file ``references.bib``; the field ``keywords`` of an
     entry lists the names of the plugins whose method it describes.
+
+    Parameters
+    ----------
+    specs
+        The objective, preconditioner and solver of a run.
     """
     names = [("thalweg", "thalweg")]
     names += [(spec.load.partition(":")[0].partition(".")[0], spec.name) for spec in specs]

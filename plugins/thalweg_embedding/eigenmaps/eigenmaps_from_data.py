@@ -35,9 +35,13 @@ def laplacian_eigenmaps(
 
     Without ``normalized``, X'X = I and X'1 = 0.  Weights of 1 are also between the nearest pairs of
     rows that connect the components of the graph of neighbors, which a note tells.  ``weights`` are
-    this rank's rows of weights instead.  An ``InputError`` for given or entropic weights whose
-    graph falls into pieces, since eigenvectors would only tell which piece a point is in, and for
-    as many neighbors as points.
+    this rank's rows of weights instead.
+
+    Raises
+    ------
+    InputError
+        Given or entropic weights whose graph falls into pieces: eigenvectors would only
+        tell which piece a point is in; as many neighbors as points.
     """
     components, remedy = 1, "connect the pieces, or embed each by itself"
     if weights is None and affinity == "neighbors":
@@ -80,8 +84,12 @@ def locally_linear_embedding(
     Each point is written as the combination, with weights W that sum to 1, of its ``n_neighbors``
     nearest neighbors that comes closest to it; the map keeps these weights: least
     ||(I - W) X||^2 with X'X = I and X'1 = 0.  The nearest pairs of rows that connect the components
-    of the graph of neighbors are neighbors too, which a note tells.  An ``InputError`` for fewer
-    than 3 points, or as many neighbors as points.
+    of the graph of neighbors are neighbors too, which a note tells.
+
+    Raises
+    ------
+    InputError
+        Fewer than 3 points, or as many neighbors as points.
     """
     layout = dataset.layout.with_columns(dimensions)
     graph, components = neighbor_graph(dataset, n_neighbors)

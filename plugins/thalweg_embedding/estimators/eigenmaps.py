@@ -57,7 +57,10 @@ class EigenvectorEstimator(MapTransformer):
     def fit(self, X: Any, y: Any = None) -> "EigenvectorEstimator":
         """Embed the rows of X, an array (n_samples, n_features) or a :class:`thalweg.Dataset`.
 
-        An ``InputError``, a ``ValueError``, for data or parameters that cannot be used.
+        Raises
+        ------
+        InputError
+            Data or parameters that cannot be used; it is a ``ValueError``.
         """
         build = type(self)._build
         with raise_on_all_ranks(comm_of(X)):

@@ -233,8 +233,12 @@ class MapEstimator(MapTransformer):
         """Points that belong at places of the map, shape (n_places, n_features).
 
         Each is a mean of fitted points, with entropic weights of its nearest places in the
-        map.  Collective in a map fitted on several ranks, as :meth:`transform`.  An ``InputError``
-        for places of another dimension than the map, or data that are sparse or distances.
+        map.  Collective in a map fitted on several ranks, as :meth:`transform`.
+
+        Raises
+        ------
+        InputError
+            Places of another dimension than the map, or data that are sparse or distances.
         """
         placed = self._fitted_map()
         with raise_on_all_ranks(placed.layout.comm if placed.layout else MPI.COMM_SELF):

@@ -66,8 +66,12 @@ class NeighborsTransformer(KNeighborsTransformer):  # type: ignore[misc]
     ) -> Any:
         """Distances and numbers of the nearest fitted rows of each row of X, the nearest first.
 
-        Without X those of the fitted rows, of which none is its own neighbor.  An ``InputError``
-        for more neighbors than there are rows, or an unknown search or metric.
+        Without X those of the fitted rows, of which none is its own neighbor.
+
+        Raises
+        ------
+        InputError
+            More neighbors than there are rows, or an unknown search or metric.
         """
         count = self.n_neighbors if n_neighbors is None else n_neighbors
         Option("n_neighbors", int, 5, "", minimum=1).check(count, type(self).__name__)

@@ -39,8 +39,12 @@ def build_mlp(dataset: Dataset, comm: MPI.Comm, **options: Any) -> NetworkObject
     """Objective ``mlp``: classify the data rows by their labels.
 
     The options are :class:`MlpOptions`.  ``"cross-entropy"`` has softmax outputs;
-    ``"squared"`` compares the output activation with one-hot rows.  An ``InputError`` where there
-    are no labels, or layer sizes do not fit the data.
+    ``"squared"`` compares the output activation with one-hot rows.
+
+    Raises
+    ------
+    InputError
+        No labels, or layer sizes that do not fit the data.
     """
     chosen = MlpOptions(**options)
     if dataset.labels is None:
@@ -93,8 +97,12 @@ def build_autoencoder(dataset: Dataset, comm: MPI.Comm, **options: Any) -> Netwo
 
     The options are :class:`AutoencoderOptions`.  Without ``layers`` they are d, d/2, d/8
     for d columns.  An encoder does not widen again after its narrowest layer; the code is the
-    middle layer.  ``"cross-entropy"`` has logistic outputs and needs values between 0 and 1.  An
-    ``InputError`` for layer sizes that do not fit the data, or values that do not fit the loss.
+    middle layer.  ``"cross-entropy"`` has logistic outputs and needs values between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        Layer sizes that do not fit the data; values that do not fit the loss.
     """
     chosen = AutoencoderOptions(**options)
     sizes = whole_network(chosen.layers, dataset.layout.columns)

@@ -98,7 +98,10 @@ class SparseRows:
     def of(cls, matrix: Any, layout: Layout) -> Self:
         """This rank's rows of a matrix that SciPy calls sparse.  Collective.
 
-        An ``InputError`` for entries that are not real and finite, or that float64 rounds.
+        Raises
+        ------
+        InputError
+            Entries that are not real and finite, or that float64 rounds.
         """
         with raise_on_all_ranks(layout.comm):
             rows = scipy.sparse.csr_matrix(matrix, copy=True)

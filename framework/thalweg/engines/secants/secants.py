@@ -160,8 +160,12 @@ class SecantSet(Identified):
     def subset(self, stride: int) -> Self:
         """The secants among the points whose numbers are multiples of ``stride``.  Collective.
 
-        Point k of the subset is point ``stride * k`` of this set; units are the same.  An
-        ``InputError`` where the secants are listed pairs, or no two of these points differ.
+        Point k of the subset is point ``stride * k`` of this set; units are the same.
+
+        Raises
+        ------
+        InputError
+            The secants are listed pairs, or no two of these points differ.
         """
         if self.listed:
             raise InputError("listed secants have no subsets by points; use them all")
@@ -211,9 +215,12 @@ class SecantSet(Identified):
         return self.n_points * (self.n_points - 1) // 2
 
     def sample(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of some points, evenly spread, and these points, on every rank.
+        """Some points, evenly spread over the numbers, on every rank.
 
-        Shapes ``(m,)`` and ``(m, dimension)`` (float64), ``m = min(count, n)``.
+        Returns
+        -------
+        numbers, points
+            Shapes ``(m,)`` and ``(m, dimension)`` (float64), ``m = min(count, n)``.
         """
         numbers = np.unique(np.linspace(0, self.n_points - 1, min(count, self.n_points)).round())
         numbers = numbers.astype(np.int64)

@@ -65,7 +65,10 @@ FEW_ROWS = 64
 def data_options(name: str | None = None) -> list[Option]:
     """Options of the section ``[data]``: all that apply to any file, or to a named data set.
 
-    An ``InputError`` for an unknown name.
+    Raises
+    ------
+    InputError
+        Unknown name.
     """
     if name is None:
         return [*COMMON, *format_options()]
