@@ -14,7 +14,13 @@ from thalweg.data import Dataset, comm_of, validate_data
 from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
 from thalweg.interfaces import Solver
-from thalweg.parallel import collective_call, job_threads, raise_on_all_ranks, shared_seed
+from thalweg.parallel import (
+    collective_call,
+    job_threads,
+    raise_on_all_ranks,
+    refuse_differing,
+    shared_seed,
+)
 from thalweg.plugins import Option, check_parameters, declared_options, estimator
 from thalweg_clustering.alternatives import Alternative, find_alternatives
 from thalweg_clustering.build import build_kdac
@@ -217,6 +223,7 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             return self._fit(dataset, columns, options)
 
     def _fit(self, dataset: Dataset, columns: list[np.ndarray], options: dict[str, Any]) -> "KDAC":
+        refuse_differing(dataset.comm, "the numbers of labelings", len(columns))
         partly = self.task == "semi-supervised"
         labelings = [
             given_labels(dataset.layout, column, "the clustering given (y)", partly)

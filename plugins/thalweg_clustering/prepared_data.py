@@ -1,7 +1,9 @@
 """Rows and labels as the objective wants them: checked, centered, without constant features."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -136,13 +138,19 @@ def given_labels(
         finite = finite and not any(map(is_missing, labels))
     if any_over_ranks(layout.comm, not finite):
         raise InputError(f"{what} contains NaN or infinity; give each row a label")
+    texts = {labels.dtype.kind in "SU"} if len(labels) else set()
+    if labels.dtype == object:
+        texts = {isinstance(label, str | bytes) for label in labels if not is_missing(label)}
+    every = layout.comm.allgather(texts)
+    if {True} in every and {False} in every and {True, False} not in every:
+        raise InputError(
+            f"{what} has strings on some ranks and other labels on others; give labels of one type"
+        )
     if labels.dtype.kind == "S":  # as HDF5 and FITS have strings
         labels = np.char.decode(labels, "utf-8", "backslashreplace")
-    if labels.dtype == object:
+    if any_over_ranks(layout.comm, labels.dtype == object):
         none = [unknown and (is_missing(label) or label == -1) for label in labels]
-        # A number and its digits are two labels.
-        named = [label if isinstance(label, str) else f"\0{label}" for label in labels]
-        labels = np.where(none, "", named)
+        labels = np.where(none, "", np.array([_name(label) for label in labels], str))
     here = np.unique(labels)
     names = np.unique(np.concatenate([part for part in layout.comm.allgather(here) if len(part)]))
     if unknown:
@@ -153,6 +161,17 @@ def given_labels(
         )
     places = np.minimum(np.searchsorted(names, labels), len(names) - 1)
     return np.where(names[places] == labels, places, UNKNOWN).astype(np.int64)
+
+
+def _name(label: Any) -> str:
+    """A number and its digits have two names, numbers that are equal one."""
+    if isinstance(label, bytes):
+        label = label.decode("utf-8", "backslashreplace")
+    if isinstance(label, str):
+        return label
+    with suppress(TypeError, ValueError, OverflowError):
+        label = int(label) if int(label) == label else label
+    return f"\0{label}"
 
 
 def plane(layout: Layout, z: np.ndarray) -> np.ndarray:

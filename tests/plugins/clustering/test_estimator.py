@@ -23,6 +23,7 @@ from thalweg_clustering import views as views_of
 from thalweg_clustering.agreement import normalized_mutual_information as nmi
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kernels import kernel_function
+from thalweg_clustering.prepared_data import given_labels
 
 SETTINGS = {"n_components": 2, "sigma": 0.4, "lambda_": 0.3, "random_state": 0}
 
@@ -125,6 +126,15 @@ def test_a_distributed_dataset_gives_the_same_clusters(comm, views):
     np.testing.assert_array_equal(data.layout.gather_rows(model.predict(data)), labels)
     with pytest.raises(InputError, match=r"the labels of the clustering given .* differ between"):
         KDAC(**SETTINGS).fit(data, np.roll(given, comm.rank).astype(object))
+    with pytest.raises(InputError, match="the numbers of labelings differ"):
+        KDAC(**SETTINGS).fit(data, np.stack((1 + comm.rank) * [given], axis=1))
+    mine = data.layout.local(given)
+    text = mine.astype(str)
+    for types in ((mine, "O"), (mine.astype("O"), float), (mine, bool), (text, "O"), (text, "S")):
+        typed = types[0].astype(types[1]) if comm.rank else types[0]
+        np.testing.assert_array_equal(given_labels(data.layout, typed, "y"), mine)
+    with pytest.raises(InputError, match="strings on some ranks and other labels on others"):
+        given_labels(data.layout, mine.astype((int, str)[comm.rank]), "y")
 
 
 @pytest.mark.ranks(1, 2, 3)
