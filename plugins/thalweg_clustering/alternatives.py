@@ -143,7 +143,9 @@ def find_alternatives(
         See :func:`~thalweg_clustering.build.build_kdac`.
     """
     comm, seed = dataset.comm, options.get("seed", 0)
-    refuse_differing(comm, "the labelings of KDAC", getattr(labelings, "__len__", int)())
+    limits = n_alternatives, max_overlap, n_init
+    count = getattr(labelings, "__len__", int)()
+    refuse_differing(comm, "the labelings or options of KDAC", count, *limits)
     known, task = list(labelings), options.pop("task", "alternative")
     told = ("other_labels", *(("links", "pairs") if task == "semi-supervised" else ()))
     if not known and all(options.get(name) is None for name in told):

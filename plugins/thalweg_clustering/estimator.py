@@ -223,7 +223,8 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
             return self._fit(dataset, columns, options)
 
     def _fit(self, dataset: Dataset, columns: list[np.ndarray], options: dict[str, Any]) -> "KDAC":
-        refuse_differing(dataset.comm, "the numbers of labelings", len(columns))
+        chosen = len(columns), self.task, self.n_clusters
+        refuse_differing(dataset.comm, "the labelings or options of KDAC", *chosen)
         partly = self.task == "semi-supervised"
         labelings = [
             given_labels(dataset.layout, column, "the clustering given (y)", partly)

@@ -126,8 +126,10 @@ def test_a_distributed_dataset_gives_the_same_clusters(comm, views):
     np.testing.assert_array_equal(data.layout.gather_rows(model.predict(data)), labels)
     with pytest.raises(InputError, match=r"the labels of the clustering given .* differ between"):
         KDAC(**SETTINGS).fit(data, np.roll(given, comm.rank).astype(object))
-    with pytest.raises(InputError, match="the numbers of labelings differ"):
-        KDAC(**SETTINGS).fit(data, np.stack((1 + comm.rank) * [given], axis=1))
+    differing = [{"n_init": 1 + comm.rank}, {"n_clusters": (2, "auto")[comm.rank]}, {}]
+    for options, columns in zip(differing, (1, 1, 1 + comm.rank), strict=True):
+        with pytest.raises(InputError, match="the labelings or options of KDAC differ"):
+            KDAC(**SETTINGS, **options).fit(data, np.stack(columns * [given], axis=1))
     mine = data.layout.local(given)
     text = mine.astype(str)
     for types in ((mine, "O"), (mine.astype("O"), float), (mine, bool), (text, "O"), (text, "S")):
