@@ -124,7 +124,8 @@ def confirmed(
     """Evaluate again where a solver found no descent, to tell faults from noise.  Collective.
 
     An objective that is no longer finite makes every step fail, and so does a gradient that is not
-    that of the value.  Returns the status as rank 0 has it, and the number of evaluations.
+    that of the value, or a value other than the one beside the gradient.  Returns the status as
+    rank 0 has it, and the number of evaluations.
     """
     flat = status is Status.SMALL_DECREASE and min(values) == max(values)
     if not (flat or status is Status.PRECISION_LIMIT) or state.gradient is None:
@@ -143,6 +144,8 @@ def confirmed(
 
     if not (math.isfinite(value) and math.isfinite(slope)):
         status = Status.DIVERGED
+    elif abs(change(0.0)) > 1e3 * error + LEFT * abs(value):
+        status = Status.INCONSISTENT
     elif not isinstance(objective, ManifoldVariable):  # which is not to be moved along its gradient
         along = status_along_gradient(change, value, error, slope, size)
         if along.failed:

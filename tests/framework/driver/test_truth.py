@@ -124,6 +124,16 @@ def test_a_gradient_that_is_not_that_of_the_value_is_a_failure(comm, solver, fau
 
 
 @pytest.mark.ranks(1, 2)
+@pytest.mark.parametrize("solver", ["saddle-free", "saddle-free-subspace"])
+def test_a_value_other_than_the_one_beside_the_gradient_is_a_failure(comm, solver):
+    class Penalized(Valley):
+        def value(self, x):
+            return super().value(x) + 1.0
+
+    assert thalweg.minimize(Penalized(comm), solver=solver).status is Status.INCONSISTENT
+
+
+@pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("solver", ["lbfgs", "nonlinear-cg", "tao:lmvm", "saddle-free-subspace"])
 @pytest.mark.parametrize("scale", [1e-200, 1e200, 1e-310])
 def test_a_slope_whose_square_is_lost_is_not_called_convergence(comm, solver, scale):
