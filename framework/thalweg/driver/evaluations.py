@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,15 @@ def checked_evaluations(
 
 def _checked_rows(owner: Any, name: str, layout: Layout) -> Callable[..., Array]:
     function, said = getattr(owner, name), f"{type(owner).__name__}.{name}: the answer"
-    return lambda *arrays: _rows(function(*map(read_only, arrays)), layout, said)
+    if isinstance(function, partial) and function.func is _checked_answer:
+        function = function.args[0]  # of a run around this one, maybe on another layout
+    return partial(_checked_answer, function, layout, said)
+
+
+def _checked_answer(
+    function: Callable[..., Any], layout: Layout, said: str, *arrays: Array
+) -> Array:
+    return _rows(function(*map(read_only, arrays)), layout, said)
 
 
 def _rows(answer: Any, layout: Layout, said: str) -> Array:

@@ -16,6 +16,7 @@ from thalweg.interfaces import Objective
 from thalweg.parallel import MPI, Layout
 from thalweg.result import Status
 from thalweg.testing import check_solver
+from thalweg_descent.descent import Identity
 from thalweg_saddlefree.capabilities import Forms
 from thalweg_saddlefree.kronecker import KroneckerPreconditioner
 from thalweg_saddlefree.minibatches import BatchSchedule, EpochOrder, random_signs
@@ -27,14 +28,28 @@ IMAGES = load_digits().data[:60, 20:36] / 16.0
 
 
 def autoencoder(comm, values=IMAGES, **options):
-    data, options = Dataset.from_array(values, comm=comm), {"output": "sigmoid", **options}
-    return build_autoencoder(data, comm, layers=[16, 9, 4], **options)
+    options = {"output": "sigmoid", "layers": [16, 9, 4], **options}
+    return build_autoencoder(Dataset.from_array(values, comm=comm), comm, **options)
 
 
 def stepped(solver, state, count):
     for _ in range(count):
         state = solver.step(state)
     return state
+
+
+def test_a_solver_may_run_on_another_problem_within_its_own_run():
+    solver, inner = SubspaceSaddleFree(preconditioner=Identity()), list[thalweg.Result]()
+
+    def callback(at):
+        if at.iteration == 1:
+            few = autoencoder(MPI.COMM_SELF, IMAGES[:30, :9], layers=[9, 2])
+            inner.append(thalweg.minimize(few, solver=solver, iterations=2))
+
+    outer = thalweg.minimize(
+        autoencoder(MPI.COMM_SELF), solver=solver, iterations=2, callback=callback
+    )
+    assert (outer.iterations, inner[0].iterations) == (2, 2)
 
 
 def small_model(curvature, slopes, gauss_newton=True):
