@@ -11,14 +11,16 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 
 import thalweg_embedding as maps
-from thalweg import Dataset
+from thalweg import Dataset, minimize
 from thalweg.errors import InputError, ThalwegError
 from thalweg.parallel import MPI, raise_on_all_ranks
 from thalweg.parallel.reductions import same_on_all_ranks
 from thalweg_clustering import KDAC, build_kdac, compare_labelings, find_alternatives
+from thalweg_descent.lbfgs import LBFGS
 from thalweg_embedding import TSNE, LaplacianEigenmaps, PaCMAP
 from thalweg_embedding.affinities.distances import SparseDataset
 from thalweg_isometry import SecantPCA, certify
+from thalweg_saddlefree.networks.build import build_autoencoder, build_mlp
 
 NAMES = ("LocalMAP", "UMAP", "ElasticEmbedding", "LargeVis", "NegTSNE", "SymmetricSNE")
 MAPS = (TSNE, PaCMAP, *(getattr(maps, name) for name in NAMES))
@@ -170,6 +172,14 @@ def test_arguments_that_differ_between_ranks_are_an_error_on_all(comm):
         lambda: build_kdac(data, comm, labelings=[labels] * (1 + comm.rank), sigma=2.0),
         lambda: build_kdac(data, comm, labelings=[labels], sigma=2.0 + comm.rank),
         lambda: KDAC("auto").fit(rows(comm, bad=comm.rank == 1)),
+        lambda: KDAC(2 if comm.rank else "auto").fit(data, labels),
+        lambda: KDAC(n_init=1 + comm.rank).fit(data, labels),
+        lambda: KDAC().fit(data, np.stack([labels] * (1 + comm.rank), axis=1)),
+        lambda: TSNE(keep_data=comm.rank > 0).fit(data),
+        lambda: LaplacianEigenmaps(keep_data=comm.rank > 0).fit(data),
+        lambda: build_mlp(data, comm, activation="relu" if comm.rank else "tanh"),
+        lambda: build_autoencoder(data, comm, held_out=0.1 * comm.rank),
+        lambda: minimize(build_mlp(data, comm), solver=LBFGS(memory=3 + comm.rank)),
         lambda: maps.map_quality(data, places[:, : 2 - comm.rank % 2]),
         lambda: maps.embedding(maps.T_SNE, data, perplexity=5.0 + comm.rank),
         lambda: maps.embedding(maps.T_SNE, data, metric="euclid" if comm.rank else "cosine"),

@@ -1,5 +1,6 @@
 """The Python call: an objective, a solver, a preconditioner, by name or as objects."""
 
+import dataclasses
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,7 +48,7 @@ def minimize(
     Parameters
     ----------
     objective
-        Function to minimize.
+        Function to minimize.  It and a solver serve one run at a time, or runs within its callback.
     x0
         This rank's rows of the starting point, shape ``(local_rows, columns)`` or flat, left as
         they are; by default ``objective.initial_point(seed)``.
@@ -56,6 +57,7 @@ def minimize(
         default, only where a named solver has a place for it; a solver object has its own.
     callback
         Called on all ranks with an :class:`~thalweg.driver.Iterate` after each step; true ends it.
+        Where the solver goes by batches, the objective is then that of the present one.
     seed
         Seed of the starting point, and of what a named solver or preconditioner draws.
     homotopy
@@ -82,7 +84,8 @@ def minimize(
     with raise_on_all_ranks(comm):
         seed, folder = _checked(seed, callback, homotopy, checkpoint)
         algorithm, stop = method_of_call(objective, solver, preconditioner, options, seed)
-    what = (type(algorithm), type(algorithm.preconditioner), seed, stop, homotopy, folder, resume)
+    parts = [(type(part), _plain_fields(part)) for part in (algorithm, algorithm.preconditioner)]
+    what = (*parts, seed, stop, homotopy, folder, resume)
     refuse_differing(comm, "the arguments of minimize", *what, x0 is None, options)
     run = assembled(objective, algorithm, x0, seed, homotopy=homotopy, folder=folder)
     callbacks = () if callback is None else (callback,)
@@ -104,6 +107,13 @@ def _checked(seed: int, callback: Any, homotopy: Any, checkpoint: Any) -> tuple[
         raise InputError(f"checkpoint must be the name of a folder, or None, not {checkpoint!r}")
     folder = None if checkpoint is None else Path(checkpoint)
     return int(SEED.check(seed, "minimize")), folder
+
+
+def _plain_fields(part: Any) -> list[Any]:
+    """Options of a part that is a dataclass: those that look the same on all ranks."""
+    fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
+    values = [getattr(part, field.name) for field in fields if field.init]
+    return [value for value in values if isinstance(value, str | int | float | None)]
 
 
 @contextmanager

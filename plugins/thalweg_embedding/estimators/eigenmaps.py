@@ -7,7 +7,13 @@ import numpy as np
 
 import thalweg
 from thalweg.data import Dataset, comm_of
-from thalweg.parallel import collective_call, job_threads, raise_on_all_ranks, shared_seed
+from thalweg.parallel import (
+    collective_call,
+    job_threads,
+    raise_on_all_ranks,
+    refuse_differing,
+    shared_seed,
+)
 from thalweg.plugins import check_parameters, declared_options, estimator
 from thalweg_embedding.affinities.affinities_from_data import perplexity_for
 from thalweg_embedding.eigenmaps.eigenmaps_from_data import (
@@ -66,6 +72,7 @@ class EigenvectorEstimator(MapTransformer):
         with raise_on_all_ranks(comm_of(X)):
             X = self._dataset(X)
             options = check_parameters(self, declared_options(build), self._names)
+        refuse_differing(X.comm, "the parameters", self.keep_data)
         # Where there are no more points, a point has fewer neighbors.
         options["n_neighbors"] = min(options["n_neighbors"], max(1, X.layout.rows - 1))
         with job_threads(self.n_jobs, X.comm):

@@ -331,7 +331,8 @@ class MapEstimator(MapTransformer):
                         f"init must be a string, or an array of finite numbers of shape {shape}"
                     )
             parameters = self._checked()
-        refuse_differing(comm_of(X), "the parameters", parameters, start is None)
+        given = self.keep_data, start is None
+        refuse_differing(comm_of(X), "the parameters", parameters, *given)
         if start is not None and bounding_box(dataset.layout, start)[1] == 0.0:
             raise InputError("init puts all points at one place, where no force acts")
         options = {"start": start, **parameters, **fixed}

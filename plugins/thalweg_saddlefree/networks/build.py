@@ -8,7 +8,7 @@ import numpy as np
 
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, Layout, max_over_ranks, min_over_ranks
+from thalweg.parallel import MPI, Layout, max_over_ranks, min_over_ranks, refuse_differing
 from thalweg.plugins import Help, with_options
 from thalweg_saddlefree.networks.functions import (
     ACTIVATIONS,
@@ -46,7 +46,7 @@ def build_mlp(dataset: Dataset, comm: MPI.Comm, **options: Any) -> NetworkObject
     InputError
         No labels, or layer sizes that do not fit the data.
     """
-    chosen = MlpOptions(**options)
+    chosen = MlpOptions.agreed(comm, options)
     if dataset.labels is None:
         raise InputError("objective 'mlp' needs labels; name them in [data] or use 'autoencoder'")
     if dataset.has_unlabeled_rows():
@@ -104,7 +104,7 @@ def build_autoencoder(dataset: Dataset, comm: MPI.Comm, **options: Any) -> Netwo
     InputError
         Layer sizes that do not fit the data; values that do not fit the loss.
     """
-    chosen = AutoencoderOptions(**options)
+    chosen = AutoencoderOptions.agreed(comm, options)
     sizes = whole_network(chosen.layers, dataset.layout.columns)
     hidden = [ACTIVATIONS[chosen.activation]] * (len(sizes) - 2)
     hidden[len(hidden) // 2] = ACTIVATIONS[chosen.code]
@@ -168,6 +168,7 @@ def build_deep_linear(
 
     The singular values of the target fall from 2 to 1/2; a small ``start`` is near the saddle.
     """
+    refuse_differing(comm, "the options of the network", size, depth, start, seed)
     stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(997,)))
     left, _ = np.linalg.qr(stream.standard_normal((size, size)))
     right, _ = np.linalg.qr(stream.standard_normal((size, size)))

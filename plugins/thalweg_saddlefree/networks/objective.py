@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from thalweg.parallel import (
     Layout,
     any_over_ranks,
     exact_sum,
+    raise_on_all_ranks,
+    refuse_differing,
     sketch,
     sum_large,
     sum_over_ranks,
@@ -63,6 +65,14 @@ class NetworkOptions:
     held_out: Annotated[
         float, Help("share of rows held out, evaluated after each epoch", minimum=0, below=1)
     ] = 0.0
+
+    @classmethod
+    def agreed(cls, comm: MPI.Comm, options: Mapping[str, Any]) -> Self:
+        """The options, checked, and refused where ranks have others.  Collective."""
+        with raise_on_all_ranks(comm):
+            chosen = cls(**options)
+        refuse_differing(comm, "the options of the network", chosen)
+        return chosen
 
 
 #: Rows that pass through the network together.
