@@ -235,11 +235,11 @@ class Result:
         )
 
     def warn_unless_converged(self) -> None:
-        """Give scikit-learn's ConvergenceWarning where a limit or a failure ended the run.
+        """Give scikit-learn's ConvergenceWarning where a run missed its target, or was cut short.
 
         For the ``fit`` of estimators, whose users do not see the status.
         """
-        if self.status.limited or self.status.failed:
+        if self.status.limited or self.status.failed or self.status is Status.TARGET_NOT_REACHED:
             from sklearn.exceptions import ConvergenceWarning
 
             text = f"{self.status.value} (iteration {self.iterations})"

@@ -136,7 +136,7 @@ class Eigen(Solver[EigenState]):
     def _alone(self, krylov, matrix, null, shift, dimensions):  # type: ignore[no-untyped-def]
         if self._method(len(null)) == "dense" or dimensions + 2 >= len(null):
             # The null vector's eigenvalue is moved above all others.
-            top = 2.0 * float(abs(matrix).sum(axis=1).max()) + 1.0
+            top = 2.0 * float(abs(matrix).sum(axis=1).max()) or 1.0
             dense = matrix.toarray() + top * np.outer(null, null)
             return np.asarray(
                 scipy.linalg.eigh(dense, subset_by_index=(0, dimensions - 1), check_finite=False)[1]

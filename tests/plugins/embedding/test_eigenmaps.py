@@ -221,6 +221,10 @@ def test_given_weights_of_new_points_to_fitted_ones_place_them(normalized):
     np.fill_diagonal(weights, 0.0)
     model = LaplacianEigenmaps(affinity="precomputed", normalized=normalized).fit(weights)
     np.testing.assert_allclose(model.transform(weights), model.embedding_, atol=1e-8)
+    scale = 2.0**-45 if normalized else 1.0  # y' D y = 1, or y' y = 1
+    small = LaplacianEigenmaps(affinity="precomputed", normalized=normalized)
+    small = scale * small.fit_transform(weights * 2.0**-90)
+    np.testing.assert_allclose(small, model.embedding_, atol=1e-8)
     with pytest.raises(InputError, match="some must be positive"):
         model.transform(np.zeros((1, 60)))
 
