@@ -7,7 +7,12 @@ from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from thalweg.data import Dataset, comm_of, validate_data
@@ -40,7 +45,7 @@ NAMES["random_state"] = "seed"
 
 
 @estimator
-class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
+class KDAC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """Alternative clustering: clusters of high quality unlike the clusterings given.
 
     Kernel Dimension Alternative Clustering (Niu, Dy and Jordan, 2014) by the
@@ -316,6 +321,10 @@ class KDAC(TransformerMixin, ClusterMixin, BaseEstimator):
         check_is_fitted(self)
         sigma = self.alternatives_[self._number(alternative)].measures["sigma"]
         return self._predictors[alternative].predict(self.transform(X, alternative) / sigma)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
 
     def _number(self, alternative: Any) -> int:
         """The number of an alternative, where there is one."""
