@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from thalweg.engines.hessian import HessianProduct, hessian_operator, remove_shift
-from thalweg.errors import InputError, NumericalError, suggestion
+from thalweg.errors import InputError, suggestion
 from thalweg.interfaces import Objective, Preconditioner, require
 from thalweg.parallel import Array, Layout, PETSc, array_of, fill_vec, options_prefix, vec_over
 from thalweg.parallel.petsc import sizes
@@ -178,8 +178,10 @@ class _RunningTao(external.RunningSolver):
             except PETSc.Error as error:
                 if error.__cause__ is not None:  # newer releases wrap what our code raises
                     raise error.__cause__ from None
+                # As its line search does where a minimum is flat; a loop started anew may go on.
                 reason = str(error).splitlines()[-1].removeprefix("[0] ")
-                raise NumericalError(f"TAO's {self.kind} failed: {reason}") from error
+                self.evaluator.objective.note(f"TAO's {self.kind} ended with an error: {reason}")
+                return None
             if not self.evaluator.same(self.seen, self.x):
                 evaluation = self.evaluator.evaluate(self.x)
                 if evaluation.finite:

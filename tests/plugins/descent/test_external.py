@@ -258,6 +258,19 @@ def test_errors_of_the_objective_pass_through_the_external_loop(solver):
         minimize(Broken(), solver)
 
 
+class Flat(Plain):
+    """Its minimum is so flat that an assertion in TAO's line search fails near it."""
+
+    def value_and_gradient(self, x):
+        return float(np.sum(x**8)), 8.0 * x**7
+
+
+@pytest.mark.parametrize("solver", ["tao:lmvm", "tao:cg"])
+def test_an_assertion_in_taos_line_search_costs_no_result(solver):
+    result = thalweg.minimize(Flat(), np.ones((3, 1)), solver=solver, iterations=500)
+    assert result.objective < 1e-20
+
+
 class Walled(Plain):
     """Not a number outside a ball."""
 
