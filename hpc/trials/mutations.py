@@ -98,7 +98,7 @@ HARMLESS: dict[tuple[str, str], str] = {
     ): "a rough time that a note tells",
     (
         "plugins/thalweg_embedding/eigenmaps/eigen_solver.py",
-        "top = 4.0 * float(abs(matrix).sum(axis=1).max()) + 1.0",
+        "top = 4.0 * float(abs(matrix).sum(axis=1).max()) or 1.0",
     ): "any number above all eigenvalues serves",
     (
         "plugins/thalweg_embedding/pairwise_embedding.py",
