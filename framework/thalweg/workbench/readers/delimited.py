@@ -36,9 +36,9 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     numbers count from the last); that column is then no part of the data.  ``is_text``: a table of
     one column holds labels, whose text counts.
     """
-    lines, what = _lines(path), f"'{path}'"
-    delimiter = options.get("delimiter") or _detected_delimiter(lines)
-    lines = list(_counted(lines, delimiter))
+    every, what = _lines(path), f"'{path}'"
+    delimiter = options.get("delimiter") or _detected_delimiter(every)
+    lines = list(_counted(every, delimiter))
     fields = list(_fields(lines[:_SAMPLE], delimiter))
     header = options.get("header")
     if header is None:
@@ -69,11 +69,12 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     listed = len(columns) == 1 and chosen is None and labels is None
     listed = listed and (options.get("is_text", False) or _is_text(fields[-1][0]))
     array = table.strings(columns[0]) if listed else table.numbers(columns)
-    return replace(
-        Source.of(array, what, labels),
-        columns_chosen=True,
-        notes=(f"the first line of '{path.name}' was read as a header",) if header else (),
-    )
+    notes = [f"the first line of '{path.name}' was read as a header"] if header else []
+    comments, others = (sum(line[0] == "#" for line in some) for some in (every, lines))
+    if comments > others:
+        notes.append(f"lines of '{path.name}' that begin with # were left out: {comments - others}")
+    source = Source.of(array, what, labels)
+    return replace(source, columns_chosen=True, notes=tuple(notes))
 
 
 def _lines(path: Path) -> list[str]:

@@ -178,6 +178,7 @@ def test_lines_within_quotes_belong_to_the_field(comm, folder):
     dataset = load_data({"path": "x.csv", "labels": "l"}, comm, folder)
     assert np.array_equal(whole(dataset), [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]])
     assert dataset.label_names == ('5" disk', "x\n\n# no remark\n#,", "y")
+    assert dataset.notes[1:] == ("lines of 'x.csv' that begin with # were left out: 2",)
     numbers = load_data({"path": "x.csv", "columns": ["a"]}, comm, folder)
     assert np.array_equal(whole(numbers), [[1.0], [2.0], [3.0]])
 
