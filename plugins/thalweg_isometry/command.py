@@ -30,6 +30,8 @@ def main(argv: list[str]) -> int:
     for name in rivals:
         if name not in RIVALS:
             raise InputError(f"--against has no map '{name}'; give any of {', '.join(RIVALS)}")
+    if arguments.labels and arguments.secants != "within-class":
+        raise InputError("--labels counts only with --secants within-class; give both, or neither")
     vectors = on_root(comm, lambda: _matrix(arguments.vectors))
     dataset = load_data(_section(arguments, comm), comm)
     quantity, relative = arguments.quantity, not arguments.absolute

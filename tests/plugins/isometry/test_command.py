@@ -102,6 +102,7 @@ def test_bad_input_is_one_sentence(certified, psi, tmp_path):
     }
     for name, text in words.items():
         assert text in certified("data.npy", name)
+    assert "counts only with" in certified("data.npy", "psi.npy", "--labels", "data.npy")
     for neighbors in ("0", "90"):  # which the points do not have
         options = "--secants", "neighbors", "--neighbors", neighbors
         said = certified("data.npy", "psi.npy", *options)
