@@ -145,7 +145,7 @@ def _checked(rows: np.ndarray, count: int) -> np.ndarray:
     if len(rows) != count:
         raise InputError(f"there are {len(rows)} compressed rows for {count} rows")
     for block in row_blocks(*rows.shape):
-        size = np.abs(rows[block])
+        size = np.abs(rows[block].astype(float))  # in single precision 1e100 is infinite
         if ((size > LARGEST_COMPONENT) | ((size > 0) & (size < 1.0 / LARGEST_COMPONENT))).any():
             raise InputError("the rows hold numbers above 1e100 or below 1e-100; scale them")
     return rows
