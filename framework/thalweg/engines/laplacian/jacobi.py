@@ -10,10 +10,22 @@ from numba import prange
 
 from thalweg.engines.laplacian.contract import SolutionMethod
 from thalweg.errors import NumericalError
-from thalweg.parallel import Layout, RowExchange, RowPlan, kernel, max_over_ranks, sum_over_ranks
+from thalweg.parallel import (
+    Layout,
+    RowExchange,
+    RowPlan,
+    kernel,
+    max_over_ranks,
+    min_over_ranks,
+    sum_over_ranks,
+)
 
 #: Relative residual from which on single precision does; inner products are summed in double.
 SINGLE_RESIDUAL = 1e-4
+
+#: Error of a residual in single precision, for each time that a largest weight is a least one: some
+#: units in the last place.
+SINGLE_ERROR = 2.0**-20
 
 #: Rows whose inner products are added up by one thread: sums do not depend on threads.
 BLOCK = 1024
@@ -29,16 +41,18 @@ class JacobiIterations(SolutionMethod):
 
     The layout's columns are the right-hand sides; ``rows`` are this rank's of the matrix, with a
     positive diagonal.  Iterations end at a relative residual ``rtol`` of every column; they run in
-    single precision where it may be as large as 1e-4.
+    single precision where it may be as large as 1e-4 and the diagonal allows it.
     """
 
     def __init__(
         self, layout: Layout, rows: scipy.sparse.csr_matrix, rtol: float, iterations: int
     ) -> None:
         self.layout, self.rtol, self.limit = layout, rtol, iterations
-        self._real: np.dtype[Any] = np.dtype(np.float32 if rtol >= SINGLE_RESIDUAL else np.float64)
         diagonal = rows.diagonal(k=layout.start) if layout.local_rows else np.zeros(0)
         self._scale = max_over_ranks(layout.comm, float(diagonal.max(initial=0.0)))
+        least = min_over_ranks(layout.comm, float(diagonal.min(initial=np.inf)))
+        single = rtol >= SINGLE_RESIDUAL and self._scale * SINGLE_ERROR <= rtol * least
+        self._real: np.dtype[Any] = np.dtype(np.float32 if single else np.float64)
         self._inverse = (self._scale / diagonal).astype(self._real)
         self._exchange = RowExchange(RowPlan.of(layout, rows.indices))
         rows = scipy.sparse.csr_matrix(
