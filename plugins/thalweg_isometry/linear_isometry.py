@@ -80,7 +80,8 @@ class LinearIsometry(  # type: ignore[misc]
     attaining_pair_ : tuple of int, or None
         The two points whose secant attains ``delta_``; None where every distance is kept.
     status_ : thalweg.Status
-        ``TARGET_NOT_REACHED`` if delta cannot be had at the rank; the map is the best found.
+        ``TARGET_NOT_REACHED`` if delta cannot be had at the rank, with a
+        ``ConvergenceWarning``; the map is the best found.
     notes_ : tuple of str
         Sentences on what the run decided, and which rank failed.
 

@@ -131,7 +131,7 @@ def test_as_many_components_as_rows_end_with_one_that_is_zero(comm, monkeypatch,
     layout = Layout(comm, *whole.shape)
     found = layout.gather_rows(principal_components(layout.local(whole), layout, 5))
     sizes = np.linalg.svd(whole - whole.mean(axis=0))[1]
-    wanted = pytest.approx(sizes, abs=100 * np.finfo(kind).eps * sizes[0])
+    wanted = pytest.approx(sizes, abs=100.0 * float(np.finfo(kind).eps * sizes[0]))
     assert np.linalg.norm(found, axis=0) == wanted
 
 
