@@ -271,7 +271,7 @@ def test_its_steps_are_those_of_the_solver_on_ranks(comm):
 def steps_agree(comm, **options):
     """In double precision, on all rows, of one output, whose factors no random sign changes."""
     rows = [Layout(comm, 30).local(part) for part in (data(30)[0], np.sin(data(30)[0][:, :1]))]
-    with (getattr(jax, "enable_x64", None) or jax.experimental.enable_x64)(True):
+    with (jax if hasattr(jax, "enable_x64") else jax.experimental).enable_x64(True):
         params, metric = network_of(5, 1, np.random.default_rng(2)), KroneckerPreconditioner()
         network = JaxNetwork(comm, perceptron, params, rows, "squared", precision="double")
         metric.setup(network, network.initial_point(0))
