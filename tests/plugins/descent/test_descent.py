@@ -343,37 +343,22 @@ def line_of(curve, longest=1e20, up=False):
     return LineFunction(curve, direction, Trial(0.0, value, x, slope, gradient), longest)
 
 
-@pytest.mark.parametrize("first", [1e-6, 1e-2, 1.0, 1e3, 1e8])
-@pytest.mark.parametrize("name", CURVES)
-@pytest.mark.parametrize("curvature", [0.9, 0.1, 1e-3])
-def test_strong_wolfe_conditions_hold(name, first, curvature):
-    curve = Curve(*CURVES[name])
-    line = line_of(curve)
-    search = StrongWolfe(curvature=curvature)
-    trial = search.search(line, first)
-    assert trial is not None
-    assert trial.value <= line.start.value + search.armijo * trial.step * line.start.slope
-    assert abs(trial.slope) <= curvature * abs(line.start.slope)
+SEARCHES = [StrongWolfe(curvature=share) for share in (0.9, 0.1, 1e-3)]
+SEARCHES += [Backtracking(armijo=share) for share in (1e-4, 0.4)]
 
 
 @pytest.mark.parametrize("first", [1e-6, 1e-2, 1.0, 1e3, 1e8])
 @pytest.mark.parametrize("name", CURVES)
-@pytest.mark.parametrize("armijo", [1e-4, 0.4])
-def test_backtracking_meets_armijos_condition(name, first, armijo):
-    line = line_of(Curve(*CURVES[name]))
-    search = Backtracking(armijo=armijo)
-    trial = search.search(line, first)
-    assert trial is not None
-    assert trial.step <= first
-    assert trial.value <= line.start.value + search.armijo * trial.step * line.start.slope
-
-
-@pytest.mark.parametrize("search", [Backtracking(), StrongWolfe()])
-@pytest.mark.parametrize("name", CURVES)
-def test_the_accepted_point_comes_with_its_value_and_gradient(search, name):
+@pytest.mark.parametrize("search", SEARCHES)
+def test_an_accepted_point_meets_its_conditions_and_has_its_value_and_gradient(name, first, search):
     curve = Curve(*CURVES[name])
     line = line_of(curve)
-    trial = search.search(line, 1e3)
+    trial = search.search(line, first)
+    assert trial.value <= line.start.value + search.armijo * trial.step * line.start.slope
+    if isinstance(search, StrongWolfe):
+        assert abs(trial.slope) <= search.curvature * abs(line.start.slope)
+    else:
+        assert trial.step <= first
     assert curve.calls == line.evaluations
     assert curve.value_and_gradient(trial.x) == (trial.value, trial.gradient)
     assert (trial.gradient * line.direction).item() == trial.slope

@@ -68,12 +68,10 @@ def test_absolute_eigenvalues_reverse_no_step_and_make_none_long():
     assert found.change < 0
     alone = small_model([4.0, -4.0], [1.0, 1.0], gauss_newton=False).step(0.5)
     np.testing.assert_allclose(alone.coefficients, -1 / 4.5)
-
-
-def test_where_the_hessian_is_nearly_flat_the_gauss_newton_matrix_holds_the_step_back():
+    # Where the Hessian is nearly flat, the Gauss-Newton matrix holds the step back.
     forms = Forms(2.0 * np.eye(2), np.diag([1e-3, 5.0]))
-    found = SubspaceModel(np.ones(2), np.eye(2), forms).step(0.0)
-    np.testing.assert_allclose(found.coefficients, [-1 / 2, -1 / 5])
+    held = SubspaceModel(np.ones(2), np.eye(2), forms).step(0.0)
+    np.testing.assert_allclose(held.coefficients, [-1 / 2, -1 / 5])
 
 
 def test_where_both_matrices_agree_it_is_the_damped_newton_step_whatever_the_directions():
@@ -336,6 +334,9 @@ def test_an_epoch_is_a_permutation_and_its_batches_a_partition(rows):
         assert all(a[1] == b[0] for a, b in itertools.pairwise(bounds))
         sizes = [last - first for first, last in bounds]
         assert max(sizes) - min(sizes) <= 1
+    for given, words in (((rows, 0), "at least one row, not 0"), ((0, 7), "one data row")):
+        with pytest.raises(InputError, match=words):
+            BatchSchedule(*given)
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -366,10 +367,3 @@ def test_random_signs_belong_to_a_row_and_are_uncorrelated():
     assert np.abs(np.corrcoef(signs.T) - np.eye(70)).max() < 0.1
     other = random_signs(rows, 70, 6, signs.dtype)
     assert abs(float((signs * other).mean())) < 0.01
-
-
-def test_a_schedule_without_rows_is_refused():
-    with pytest.raises(InputError, match="batch must have at least one row, not 0"):
-        BatchSchedule(10, 0)
-    with pytest.raises(InputError, match="needs at least one data row"):
-        BatchSchedule(0, 5)
