@@ -101,17 +101,13 @@ def test_numpy_is_held_to_the_abi_of_petsc4py_now_and_later(equipped, major, hel
     assert later.endswith("check%20out/.venv/constraints.txt\n")
 
 
-def test_a_second_run_does_nothing_and_is_quick(equipped):
+def test_a_second_run_does_nothing_until_the_project_file_changes(equipped):
     equipped.setup(**OFFER)
     before = equipped.read("calls.log")
     done = equipped.setup(**OFFER)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     # One start of Python, which asks whether the environment works.
     assert equipped.read("calls.log").removeprefix(before) == "-c import petsc4py, thalweg\n"
-
-
-def test_a_changed_project_file_is_installed_again_into_the_same_environment(equipped):
-    equipped.setup(**OFFER)
     with (equipped.folder / "pyproject.toml").open("a") as project:
         project.write("# changed\n")
     equipped.setup(**OFFER)

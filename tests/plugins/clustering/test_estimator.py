@@ -200,14 +200,6 @@ def test_a_pipeline_step_a_frame_and_a_kernel_of_ones_own(views):
     assert list(model.feature_names_in_) == names
 
 
-def test_pictures_show_every_alternative(views):
-    points, given, _ = views(100)
-    model = KDAC(**SETTINGS).fit(points, given)
-    assert len(plot_views(model, points, given).axes) == 2
-    one = KDAC(n_components=1, sigma=0.4).fit(points, given)
-    assert len(plot_views(one, points).axes) == 1
-
-
 def test_views_are_maps_of_the_subspaces_with_all_labelings(views):
     points, given, _ = views(100)
     model = KDAC(**SETTINGS).fit(points, given)
@@ -222,6 +214,8 @@ def test_views_are_maps_of_the_subspaces_with_all_labelings(views):
     for names in (["alternative 1"], ["a", "b", "c"]):
         with pytest.raises(InputError, match="a name of its own, and no more names"):
             views_of(model, points, given, names)
+    assert len(plot_views(model, points, given).axes) == 2
+    assert len(plot_views(model, points).axes) == 1
 
 
 def test_seeds_threads_and_steps_are_given_as_to_other_estimators(views, monkeypatch):

@@ -66,24 +66,18 @@ def test_spectral_solves_with_the_laplacian(comm, graph):
 
 
 @every_rank_count
-def test_spectral_without_neighbors_is_the_fixed_point(comm):
+def test_kappa_keeps_the_largest_weights_and_the_whole_degrees(comm):
     objective = elastic(comm)
+    weights = whole_weights(objective)
+    degrees = weights.sum(axis=1)[:, None]
+    found, given = applied(SpectralDirection(neighbors=5), objective)
+    fifth = np.sort(weights, axis=1)[:, -5]
+    kept = np.where((weights >= fifth[:, None]) | (weights >= fifth[None, :]), weights, 0.0)
+    np.testing.assert_allclose(4 * (degrees * found - kept @ found), given, atol=1e-7)
     spectral, _ = applied(SpectralDirection(neighbors=0), objective)
     fixed, given = applied(FixedPoint(), objective)
     np.testing.assert_allclose(spectral, fixed, rtol=1e-6)
-    degrees = whole_weights(objective).sum(axis=1)
-    np.testing.assert_allclose(4 * degrees[:, None] * fixed, given, atol=1e-12)
-
-
-@every_rank_count
-def test_kappa_keeps_the_largest_weights_and_the_whole_degrees(comm):
-    objective = elastic(comm)
-    found, given = applied(SpectralDirection(neighbors=5), objective)
-    weights = whole_weights(objective)
-    fifth = np.sort(weights, axis=1)[:, -5]
-    kept = np.where((weights >= fifth[:, None]) | (weights >= fifth[None, :]), weights, 0.0)
-    image = 4 * (weights.sum(axis=1)[:, None] * found - kept @ found)
-    np.testing.assert_allclose(image, given, atol=1e-7)
+    np.testing.assert_allclose(4 * degrees * fixed, given, atol=1e-12)
 
 
 @every_rank_count

@@ -153,17 +153,11 @@ def test_blocks_go_half_way_around_and_few_pairs_return(comm):
 
 
 @pytest.mark.ranks(1, 2)
-def test_too_many_neighbors_are_refused(comm):
-    layout = Layout(comm, 8, 2)
+def test_what_has_no_neighbors_is_refused_on_all_ranks(comm):
+    layout, points = Layout(comm, 8, 2), np.zeros((8, 2))
     for k in (0, 8):
         with pytest.raises(InputError, match="rows"):
-            nearest_neighbors(layout, np.zeros((layout.local_rows, 2)), k)
-
-
-@pytest.mark.ranks(1, 2)
-def test_values_that_are_not_finite_are_refused_on_all_ranks(comm):
-    layout = Layout(comm, 8, 2)
-    points = np.zeros((8, 2))
+            nearest_neighbors(layout, layout.local(points), k)
     points[6, 1] = np.nan
     with pytest.raises(InputError, match="row 6"):
         nearest_neighbors(layout, layout.local(points), 3)

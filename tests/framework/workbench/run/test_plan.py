@@ -101,6 +101,8 @@ def test_a_plan_follows_the_options_that_cost_most():
     for name, first in (("t-sne", "affinities"), ("umap", "neighbors")):  # UMAP's are never dense
         found = plan({"data": {"name": "blobs"}, "objective": {"name": name}}, 4, **small)
         assert found.phases[1].name == first
+    with pytest.raises(InputError, match="'rosenbrock' does not say what it takes"):
+        plan({"objective": {"name": "rosenbrock"}}, 2)
 
 
 def test_each_method_of_a_comparison_is_planned_and_the_largest_decides(tmp_path, capsys):
@@ -143,11 +145,6 @@ def test_the_command_prints_a_table_and_fails_by_a_sentence(tmp_path, capsys):
     for wrong in (["--ranks", "0"], ["--memory-per-rank", "much"], ["--set", "objective.name=jax"]):
         assert main(["plan", str(path), *wrong]) == 2
         assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_an_objective_without_an_estimate_is_named(tmp_path):
-    with pytest.raises(InputError, match="'rosenbrock' does not say what it takes"):
-        plan({"objective": {"name": "rosenbrock"}}, 2)
 
 
 def test_planned_memory_is_within_a_quarter_of_what_was_measured(monkeypatch):
