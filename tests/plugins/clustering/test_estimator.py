@@ -135,7 +135,7 @@ def test_a_distributed_dataset_gives_the_same_clusters(comm, views):
         given_labels(data.layout, mine.astype((int, str)[comm.rank]), "y")
 
 
-@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.ranks(1, 2)
 def test_a_run_finds_the_alternatives_of_the_estimator_and_shows_them_on_one_page(comm, folder):
     on_root(comm, lambda: np.savez(folder / "a.npz", x=designs(), y=SHAPE))
     config = {

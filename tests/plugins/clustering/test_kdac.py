@@ -17,7 +17,7 @@ from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.prediction import LabelPredictor
 
 
-@pytest.mark.ranks(1, 3)
+@pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("options", [{}, {"approximation": "nystrom"}])
 def test_the_alternative_is_found_and_is_the_same_on_any_ranks(comm, options, views, make):
     points, given, truth = views(120, noise=2)

@@ -48,7 +48,7 @@ def _check(objective, fixed_point=True):
         assert value == pytest.approx(objective.value(x), rel=1e-11)
 
 
-@pytest.mark.ranks(1, 3)
+@pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_derivatives_and_phi_of_every_kernel_and_task(comm, kernel, views, make):
     # The last has an embedding, labels and links: all that is summed over ranks.

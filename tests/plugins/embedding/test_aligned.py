@@ -35,7 +35,7 @@ def apart(maps, relation):
     return np.linalg.norm(before[[*relation]] - after[[*relation.values()]], axis=1)
 
 
-@pytest.mark.ranks(1, 3)
+@pytest.mark.ranks(1, 2)
 @each_kind
 def test_derivatives_are_those_of_the_value(comm, name):
     objective = aligned(comm, name)

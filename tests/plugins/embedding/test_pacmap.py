@@ -113,7 +113,7 @@ def test_further_pairs_of_localmap_come_to_lie_near_in_the_map(comm):
     np.testing.assert_array_equal(alone.state().numbers, first)
 
 
-@pytest.mark.ranks(1, 3)
+@pytest.mark.ranks(1, 2)
 def test_a_run_of_localmap_goes_on_with_the_pairs_it_had(comm, folder):
     def fit(stop, **options):
         objective, end = localmap(digits(comm), comm), lambda at: at.iteration == stop
