@@ -414,7 +414,9 @@ THEORY = (
             "`steps = \"published\"` solves the three subproblems in turn, the default L and q "
             "together; both are held against linear programs"),
     Theorem("(2.9)", "the map from the leading eigenvectors of P",
-            ("plugins/isometry/test_certificates.py::test_a_truncated_map_is_the_nearest_of_its_rank",)),
+            ("plugins/isometry/test_certificates.py::"
+             "test_a_truncated_map_is_the_nearest_of_its_rank_"
+             "and_an_extended_one_keeps_its_rows",)),
     Theorem("(3.4)–(3.9)", "q- and P-steps (multipliers unscaled: z = A(P) + λ/β₁ − 1)",
             (f"{PARTS}::test_a_matrix_near_bounds_is_the_minimizer",)),
     Theorem("Algorithm 1", "FroMax ends where P and its factor agree",

@@ -312,7 +312,7 @@ THEORY = (
             ("plugins/embedding/test_preconditioners.py::"
              "test_preconditioners_are_positive_definite_and_linear",)),
     Theorem("Table of B", "FP 4D⁺, DiagH, SD 4L⁺, SD− by linear CG",
-            (f"{DIRECTIONS}::test_spectral_without_neighbors_is_the_fixed_point",
+            (f"{DIRECTIONS}::test_kappa_keeps_the_largest_weights_and_the_whole_degrees",
              "plugins/embedding/test_preconditioners.py::"
              "test_preconditioners_are_positive_definite_and_linear",
              f"{DIRECTIONS}::test_spectral_solves_with_the_laplacian",
@@ -320,7 +320,8 @@ THEORY = (
     Theorem("Spectral direction", "globally convergent from any start: each step lowers E, by "
             "Armijo's condition",
             (f"{DESCENT}::test_every_step_lowers_the_objective",
-             f"{DESCENT}::test_backtracking_meets_armijos_condition"),
+             f"{DESCENT}::"
+             "test_an_accepted_point_meets_its_conditions_and_has_its_value_and_gradient"),
             "no test states convergence itself"),
     Theorem("Spectral direction", "constant, so computed once for all iterations and all λ",
             (f"{DESCENT}::test_a_constant_preconditioner_is_applied_once_per_iteration",
@@ -328,8 +329,7 @@ THEORY = (
     Theorem("Spectral direction", "solved as published: to 1e-8 but for L-BFGS's H₀ (`residual`)",
             (f"{DIRECTIONS}::test_a_result_says_which_factorization_of_petsc_it_used",)),
     Theorem("Spectral direction", "κ from N (L⁺) to 0 (D⁺)",
-            (f"{DIRECTIONS}::test_kappa_keeps_the_largest_weights_and_the_whole_degrees",
-             f"{DIRECTIONS}::test_spectral_without_neighbors_is_the_fixed_point")),
+            (f"{DIRECTIONS}::test_kappa_keeps_the_largest_weights_and_the_whole_degrees",)),
     Theorem("Spectral direction", "O(N³/2) for the Cholesky factor once, O(N²d) for the triangular "
             "systems, in place of O(N³d) an iteration",
             ("framework/engines/laplacian/test_laplacian.py::"
