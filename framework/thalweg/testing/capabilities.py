@@ -100,19 +100,24 @@ def check_homotopy(objective: Objective, x: Array) -> None:
     assert isinstance(objective, Homotopy)
     before, value = objective.homotopy_parameter, objective.value(x)
     error = 2.0 * objective.value_error(value)
-    for parameter in (*objective.default_homotopy(), before):
+    values, parameters = set(), (*objective.default_homotopy(), before)
+    for parameter in parameters:
         objective.homotopy_parameter = float(parameter)
         assert objective.homotopy_parameter == float(parameter), (
             f"the parameter '{objective.homotopy_name}' was set to {parameter} and is "
             f"{objective.homotopy_parameter}"
         )
         now = objective.value(x)
+        values.add(now)
         assert np.isfinite(now), f"with {objective.homotopy_name} = {parameter} the value is {now}"
         told = objective.value_at(before, now)
         assert math.isnan(told) or abs(told - value) <= error, (
             f"where {objective.homotopy_name} is {parameter}, value_at tells {told!r} for "
             f"{before}, and the value there is {value!r}"
         )
+    assert len(values) > 1 or len(set(parameters)) == 1, (
+        f"the value is {value!r} whatever {objective.homotopy_name} is"
+    )
     again = objective.value(x)
     assert again == value, (
         f"with {objective.homotopy_name} set back to {before} the value is {again!r}, not {value!r}"

@@ -1,12 +1,13 @@
 """The checks of derivatives and manifolds pass what is right and say how wrong the rest is."""
 
 import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
 from thalweg.errors import NumericalError
-from thalweg.interfaces import Objective
+from thalweg.interfaces import Homotopy, Objective
 from thalweg.parallel import MPI, Layout, sum_over_ranks
 from thalweg.testing import (
     SpringProblem,
@@ -15,6 +16,7 @@ from thalweg.testing import (
     check_gradient,
     check_hessian_diagonal,
     check_hessian_product,
+    check_homotopy,
     check_manifold,
     check_ranks,
 )
@@ -42,6 +44,24 @@ def test_right_derivatives_pass(comm):
             "Hessian diagonal",
             "attractive Laplacian",
         }
+
+
+@pytest.mark.parametrize("effect", [1.0, 0.0])
+def test_a_parameter_without_effect_is_found(effect):
+    class Scaled(SpringProblem, Homotopy):
+        homotopy_parameter = 1.0
+
+        def default_homotopy(self):
+            return (0.5, 1.0)
+
+        def value_and_gradient(self, x):
+            value, gradient = super().value_and_gradient(x)
+            factor = 1.0 + effect * self.homotopy_parameter
+            return factor * value, factor * gradient
+
+    objective = Scaled(MPI.COMM_SELF, 24)
+    with nullcontext() if effect else pytest.raises(AssertionError, match="the value is"):
+        check_homotopy(objective, objective.initial_point(0))
 
 
 def test_values_large_and_small_do_not_disturb(comm):
