@@ -17,7 +17,7 @@ from thalweg.driver.assembly import objective_identity
 from thalweg.driver.evaluations import read_only
 from thalweg.errors import InputError, ThalwegError
 from thalweg.interfaces import Objective, Preconditioner, Solver, missing_capabilities
-from thalweg.parallel import MPI
+from thalweg.parallel import MPI, Array
 from thalweg.plugins import (
     CommandSpec,
     DataSpec,
@@ -122,11 +122,15 @@ class _Suite:
         objective = build(self.comm)
         x, other = (read_only(objective.initial_point(seed)) for seed in (0, 1))
         self.run(f"{name}: starting point", lambda: testing.check_same_start(objective))
+
+        def check_capabilities(at: Array) -> str:
+            return ", ".join(testing.check_capabilities(objective, at))
+
         for seed, start in enumerate((x, other)):
             check = functools.partial(testing.check_gradient, objective, start, seed=seed)
             self.run(f"{name}: gradient at start {seed}", check)
-        capabilities = functools.partial(testing.check_capabilities, objective, x)
-        self.run(f"{name}: capabilities", lambda: ", ".join(capabilities()))
+            check_all = functools.partial(check_capabilities, start)
+            self.run(f"{name}: capabilities at start {seed}", check_all)
         self.run(f"{name}: results", lambda: _check_results(objective, x))
         if self.comm.size > 1:
             ranks = f"{name}: one rank and {self.comm.size}"
