@@ -42,7 +42,8 @@ class LocalMAPObjective(PaCMAPObjective):
 
     u = sqrt(s) (Wang, Sun, Huang and Rudin 2025).  Where a stage of that phase follows another
     stage, further pairs are drawn among points that are no neighbors, and no further than 10 units
-    in the map.  Where 100 points are not, the old pair stays.
+    in the map.  Where 100 points are not, the old pair stays.  A run begins with the first pairs,
+    unless its schedule begins in the last phase: then with those of the run before.
     """
 
     _further: FurtherPairs | None = None  # those drawn; None where they are the first
