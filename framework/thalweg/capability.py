@@ -21,7 +21,11 @@ class Capability(ABC):
         """Check at ``x`` that the objective keeps what the capability promises.  Collective.
 
         :func:`thalweg.testing.check_capabilities` calls this of every capability that overrides it.
-        It raises an ``AssertionError`` with one sentence that says what is wrong.
+
+        Raises
+        ------
+        AssertionError
+            One sentence that says what is wrong.
         """
 
     @classmethod
@@ -40,7 +44,7 @@ def missing_capabilities(
 def require(
     objective: object, requires: Iterable[type[Capability]], what: str, fitting: Iterable[str] = ()
 ) -> None:
-    """Refuse an objective that lacks a capability, by a ``CapabilityError``.
+    """Refuse, in one sentence, an objective that lacks a capability.
 
     Parameters
     ----------
@@ -48,6 +52,10 @@ def require(
         Who asks, for instance ``"preconditioner 'spectral'"``.
     fitting
         Names of what would fit this objective instead.
+
+    Raises
+    ------
+    CapabilityError
     """
     missing = missing_capabilities(objective, requires)
     if not missing:

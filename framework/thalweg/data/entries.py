@@ -147,6 +147,8 @@ def check_magnitude(
     ----------
     values, dtype
         This rank's rows, and the type that they are to get, or None.
+    layout
+        Distribution of the rows over the ranks.
     what
         Whose values they are.
 

@@ -64,9 +64,13 @@ class Manifold(ABC):
 
     Points and tangent vectors are arrays of the variable's layout.  All methods are
     collective.
+
+    Attributes
+    ----------
+    layout : Layout
+        The variable's.
     """
 
-    #: The variable's.
     layout: Layout
 
     @abstractmethod

@@ -88,7 +88,12 @@ class RowPlan:
 
 
 class RowExchange:
-    """Moves the rows of a plan; the ranks' plans have one layout.  Collective, as all its methods.
+    """Moves the rows of a plan.  Collective, as all its methods.
+
+    Parameters
+    ----------
+    plan
+        Rows that this rank needs; the ranks' plans have one layout.
 
     Attributes
     ----------
@@ -116,9 +121,16 @@ class RowExchange:
         self._owners, self._receivers = _parts(asked), _parts(sent)
 
     def fetch(self, block: np.ndarray) -> np.ndarray:
-        """The ghost rows, shape ``(ghosts, ...)``, of an array of which this rank has ``block``.
+        """The ghost rows of an array of which ``block`` are this rank's rows.
 
-        Its shape is ``(local_rows, ...)``, its dtype any without Python objects.
+        Parameters
+        ----------
+        block
+            Shape ``(local_rows, ...)``, of any dtype without Python objects.
+
+        Returns
+        -------
+        ndarray, shape (ghosts, ...)
         """
         return self.begin_fetch(block)()
 
@@ -223,6 +235,8 @@ def rows_at(layout: Layout, block: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
+    layout
+        Distribution of the rows.
     block
         This rank's rows, shape ``(local_rows, ...)``.
     rows
@@ -242,6 +256,8 @@ class RowRoutes:
 
     Parameters
     ----------
+    comm
+        The ranks.
     destinations
         Ranks that rows go to, shape (routes,).
     rows

@@ -76,7 +76,15 @@ def raise_on_all_ranks(comm: MPI.Comm) -> Iterator[None]:
 def refuse_differing(comm: MPI.Comm, what: str, *values: Any) -> None:
     """Refuse arguments that are not the same on all ranks, by their ``repr`` or bytes.  Collective.
 
-    An ``InputError`` on all ranks, which calls them ``what``, a plural.
+    Parameters
+    ----------
+    what
+        Plural, for the error's text.
+
+    Raises
+    ------
+    InputError
+        On all ranks.
     """
     texts = [
         (v.dtype, v.shape, sha256(v.tobytes()).hexdigest()) if isinstance(v, np.ndarray) else v
@@ -91,8 +99,16 @@ def refuse_differing(comm: MPI.Comm, what: str, *values: Any) -> None:
 def shared_seed(comm: MPI.Comm, random_state: Any) -> int:
     """A seed by scikit-learn's ``random_state``, that of rank 0 on every rank.  Collective.
 
-    None is NumPy's global stream; a ``RandomState`` or ``Generator`` moves on.  An ``InputError``
-    on all ranks, where a rank's is neither these nor an integer in 0 ... 2^32 - 1.
+    Parameters
+    ----------
+    random_state
+        None for NumPy's global stream, an integer, or a ``RandomState`` or ``Generator``, which
+        moves on.
+
+    Raises
+    ------
+    InputError
+        On all ranks, where a rank's is something else, or an integer outside 0 ... 2^32 - 1.
     """
     drawn = 0
     with raise_on_all_ranks(comm):

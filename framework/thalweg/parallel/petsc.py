@@ -78,7 +78,10 @@ def slepc() -> Any:
 def sizes(layout: Layout) -> tuple[int, int]:
     """Numbers of this rank, and of all, of an array that PETSc is to hold.  Collective at first.
 
-    An ``InputError`` where there are more than this PETSc counts.
+    Raises
+    ------
+    InputError
+        There are more than this PETSc counts.
     """
     comm, numbers = layout.comm, layout.size
     largest = int(np.iinfo(PETSc.IntType).max)

@@ -26,9 +26,16 @@ _STEP = 2**22
 
 
 def values_of_all_ranks(comm: MPI.Comm, values: float | np.ndarray) -> np.ndarray:
-    """A number, or a small array, of every rank, shape ``(comm.size, ...)``.  Collective.
+    """A number, or a small array, of every rank, in the order of ranks.  Collective.
 
-    Arrays have the same shape and dtype on all ranks.
+    Parameters
+    ----------
+    values
+        A float, or an array of the same shape and dtype on all ranks.
+
+    Returns
+    -------
+    ndarray, shape (comm.size, ...)
     """
     array = isinstance(values, np.ndarray)
     mine = np.ascontiguousarray(values) if array else np.array(values)

@@ -1,7 +1,4 @@
-"""Every capability that an objective declares, checked.
-
-Each check raises ``AssertionError`` with one sentence that says what is wrong.
-"""
+"""Every capability that an objective declares, checked."""
 
 import math
 from collections.abc import Callable
@@ -22,7 +19,18 @@ from thalweg.testing.derivative_checks import (
 
 
 def check_capabilities(objective: Objective, x: Array) -> list[str]:
-    """Check what else an objective declares; returns the names of the checks.  Collective."""
+    """Check whatever an objective declares beyond value and gradient.  Collective.
+
+    Returns
+    -------
+    list of str
+        Names of the checks.
+
+    Raises
+    ------
+    AssertionError
+        One sentence that says what is wrong.
+    """
     checks: tuple[tuple[Any, Callable[[Objective, Array], None]], ...] = (
         (HessianProduct, check_hessian_product),
         (GaussNewtonProduct, check_gauss_newton_product),

@@ -27,7 +27,12 @@ def check_gradient(
     The directional derivative along random directions must agree with central
     differences of the value; the value must be finite, equal on all ranks, and
     the same with and without gradient; ``x`` must stay as it is.  A variable with
-    orthonormal columns is moved so that they stay orthonormal.  ``tolerance`` is relative.
+    orthonormal columns is moved so that they stay orthonormal.
+
+    Parameters
+    ----------
+    tolerance
+        Largest relative error.
     """
     layout, x = objective.layout, read_only(x)
     with checked_evaluations(objective):  # as in a run

@@ -1,7 +1,4 @@
-"""Checks of solvers and preconditioners, as they run and resume, and of objectives on ranks.
-
-Each raises ``AssertionError`` with one sentence that says what is wrong and by how much.
-"""
+"""Checks of solvers and preconditioners, as they run and resume, and of objectives on ranks."""
 
 import copy
 import dataclasses
@@ -35,6 +32,11 @@ def check_preconditioner(preconditioner: Preconditioner, objective: Objective, x
     One with a memory, whose ``state`` is not empty, may give another direction
     each time, as an inner iteration that starts from the last one does: it must
     be a descent direction and be restored exactly, and is not probed for the rest.
+
+    Raises
+    ------
+    AssertionError
+        One sentence that says what is wrong and by how much.
     """
     require(objective, preconditioner.requires, type(preconditioner).__name__)
     preconditioner.setup(objective, x)
@@ -110,6 +112,11 @@ def check_solver(
         Iterations of the short run; the resumed one is twice as long.
     decreasing
         Whether the solver promises never to raise the objective.
+
+    Raises
+    ------
+    AssertionError
+        One sentence that says what is wrong.
     """
     solver = build()
     name = type(solver).__name__
@@ -126,7 +133,13 @@ def check_solver(
 def check_resumption(
     build: Callable[[], Solver[Any]], objective: Objective, x: Array, *, steps: int = 6
 ) -> None:
-    """Check that a run stopped half-way, and a step before, ends at the same bits.  Collective."""
+    """Check that a run stopped half-way, and a step before, ends at the same bits.  Collective.
+
+    Raises
+    ------
+    AssertionError
+        The final iterates or traces differ.
+    """
 
     def run(iterations: int, saved: Checkpoints | None = None, resume: bool = False) -> Result:
         rules = Stop(iterations=iterations, decrease=None)
@@ -253,7 +266,7 @@ def check_same_start(objective: Objective) -> None:
 def check_ranks(
     build: Callable[[MPI.Comm], Objective], comm: MPI.Comm, *, tolerance: float = 1e-9
 ) -> None:
-    """Check that starting point, value and gradient are the same on any ranks.  Collective.
+    """Check that an objective does not depend on the number of ranks.  Collective.
 
     Parameters
     ----------
@@ -262,6 +275,11 @@ def check_ranks(
         is called with ``comm``, and by each rank with ``MPI.COMM_SELF``.
     tolerance
         Largest relative difference of values and gradients.
+
+    Raises
+    ------
+    AssertionError
+        Starting point, value or gradient differ between one rank and ``comm``.
     """
     norm, shared, alone = np.linalg.norm, build(comm), build(MPI.COMM_SELF)
     x, y = shared.initial_point(0), alone.initial_point(0)

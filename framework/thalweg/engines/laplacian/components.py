@@ -16,6 +16,8 @@ def component_labels(layout: Layout, weights: MatrixRows) -> tuple[int, np.ndarr
 
     Parameters
     ----------
+    layout
+        Distribution of the rows.
     weights
         This rank's rows, shape ``(local_rows, rows)``, sparse or dense.  An edge counts both
         ways, even if the weights do not.

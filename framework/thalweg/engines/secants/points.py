@@ -62,7 +62,12 @@ def exact_points(points: np.ndarray, what: str = "points") -> np.ndarray:
 
 
 def checked_components(components: np.ndarray, dimension: int) -> np.ndarray:
-    """Psi as a float64 matrix of the right width, or an ``InputError``."""
+    """Psi as a float64 matrix of the right width.
+
+    Raises
+    ------
+    InputError
+    """
     components = np.asanyarray(components)
     if components.ndim != 2 or components.shape[1] != dimension:
         shape = " x ".join(str(s) for s in components.shape)

@@ -93,7 +93,7 @@ def format_of(path: Path) -> FormatSpec:
 def read_labels(
     path: Path | str, comm: MPI.Comm = MPI.COMM_SELF, unknown: bool = False
 ) -> np.ndarray:
-    """Labels of every row, int64 from 0, shape ``(n,)``, on every rank.  Collective.
+    """Labels of every row, integers from 0, on every rank.  Collective.
 
     Parameters
     ----------
@@ -101,6 +101,10 @@ def read_labels(
         File of numbers or strings, one per row, or of a one-hot table.
     unknown
         Whether -1 or an empty string marks a row without a label, which gets -1.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
 
     Raises
     ------

@@ -80,7 +80,7 @@ def data_options(name: str | None = None) -> list[Option]:
 def load_data(
     section: Mapping[str, Any], comm: MPI.Comm = MPI.COMM_SELF, folder: Path | str | None = None
 ) -> Dataset:
-    """Read, select, scale and distribute a data set of finite numbers.  Collective.
+    """Read, select, scale and distribute a data set.  Collective.
 
     Every rank ends with its rows alone; ``.npy``, uncompressed IDX, vectors, HDF5, Zarr, Parquet
     and folders of pictures are read by each rank for itself, other formats on rank 0.
@@ -95,6 +95,11 @@ def load_data(
         The ranks that share the rows.
     folder
         Folder that relative paths start from; by default the current one.
+
+    Returns
+    -------
+    Dataset
+        Finite numbers, with labels from 0 if there are any.
 
     Raises
     ------
