@@ -9,6 +9,7 @@ import scipy.sparse
 
 from thalweg.data import Dataset, comm_of
 from thalweg.engines.neighbors import nearest_neighbors
+from thalweg.errors import InputError
 from thalweg.numerics import principal_components
 from thalweg.parallel import RowExchange, RowPlan, collective_call, refuse_differing, sum_over_ranks
 from thalweg.plugins import Option
@@ -79,7 +80,8 @@ def faithfulness(
     -------
     dict of ndarray, shape (local_rows,)
         ``kept``: share of the k nearest points in the data that are so in the map;
-        ``false``: share of the k nearest in the map that are not among the 5 k nearest in the data;
+        ``false``: share of the k nearest in the map that are not among the 5 k nearest in the data,
+        left out where a sparse matrix of distances does not tell which these are;
         ``torn``: share of the k nearest in the data that are not among the 5 k nearest in the map;
         with an objective ``singularity``, and where its affinities are entropic ones of dense
         points in Euclidean distance, without labels, whose pairs all repel alike,
@@ -88,7 +90,8 @@ def faithfulness(
     Raises
     ------
     InputError
-        Not one row of finite numbers for each point, or fewer than 3 points.
+        Not one row of finite numbers for each point, fewer than 3 points, or distances to fewer
+        than k neighbors.
     """
     data, places = checked_map(data, places)
     layout = data.layout
@@ -100,11 +103,15 @@ def faithfulness(
     wide = min(REACH * neighbors, layout.rows - 1)
     count = wide if options is None else neighbor_count(layout.rows, options)
     before, squared = nearest_by(data, max(wide, count), metric)
+    if (most := before.shape[1]) < neighbors:
+        raise InputError(f"only {most} neighbors have a distance; use neighbors = {most} or fewer")
     after, _ = nearest_neighbors(layout, places, wide)
     near, here = before[:, :neighbors], after[:, :neighbors]
     lists = {"kept": (near, here), "false": (here, before[:, :wide]), "torn": (near, after)}
+    if most < wide:
+        del lists["false"]  # a point without a distance may be near or far
     measures = {name: are_kept(*two, layout.rows).mean(axis=1) for name, two in lists.items()}
-    measures |= {name: 1.0 - measures[name] for name in ("false", "torn")}
+    measures |= {name: 1.0 - measures[name] for name in lists.keys() - {"kept"}}
     if objective is None:
         return measures
     values, vectors = np.linalg.eigh(hessian_blocks(objective, places))
