@@ -120,7 +120,8 @@ def faithfulness(
     dense = metric == "euclidean" and not isinstance(data, SparseDataset)
     entropic = options is not None and options.affinity == "entropic" and not options.target_weight
     if entropic and dense and isinstance(objective.repulsion, AllPairs | GridPairs):
-        length = math.sqrt(np.median(layout.gather_rows(squared[:, 0])))
+        apart = layout.gather_rows(np.where(squared > 0.0, squared, np.inf).min(axis=1))
+        length = math.sqrt(np.median(apart[apart < np.inf])) if apart.min() < np.inf else 0.0
         nearest = before[:, :count], squared[:, :count]
         values = np.maximum(np.abs(values), FLATTEST * np.abs(values).max(axis=1, keepdims=True))
         inverse = np.einsum("nik,nk,njk->nij", vectors, 1.0 / np.maximum(values, TINY), vectors)

@@ -108,11 +108,13 @@ def test_the_perturbation_score_ranks_points_as_affinities_made_anew_do(places):
         goals = [where_it_goes(n, POINTS + step, places) for step in steps]
         wanted.append(np.linalg.norm(goals - places[n], axis=1).max())
     assert spearmanr(found[some], wanted).statistic > 0.85
+    twice = [np.repeat(rows, 2, axis=0) for rows in (POINTS, places)]  # the step is not 0
+    scores = faithfulness(*twice, embedding(T_SNE, Dataset.from_array(twice[0])))["perturbation"]
+    assert scores.mean() > 0.1 * found.mean()
 
 
 def test_a_point_between_two_groups_would_jump():
-    generator = np.random.default_rng(0)
-    points = generator.normal(size=(101, 4))
+    points = np.random.default_rng(0).normal(size=(101, 4))
     points[:50, 0] += 12.0
     points[100] = [6.0, 0.0, 0.0, 0.0]
     model = TSNE(perplexity=15, random_state=0).fit(points)
