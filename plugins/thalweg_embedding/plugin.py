@@ -105,5 +105,6 @@ def thalweg_metrics() -> list[MetricSpec]:
             summary="neighbors kept, and nearest-neighbor error if there are labels",
             load="thalweg_embedding.quality:embedding_quality",
             data="required",
+            objective=True,
         )
     ]

@@ -23,6 +23,8 @@ from thalweg.parallel import (
     sum_over_ranks,
 )
 from thalweg.plugins import Option
+from thalweg_embedding.affinities import distances
+from thalweg_embedding.options import AffinityOptions
 from thalweg_embedding.pairs.cells import bounding_box
 
 #: Neighbors that are compared, and that vote on a class; those that the metric compares.
@@ -121,20 +123,25 @@ def map_quality(
     }
 
 
-def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.Comm) -> dict:
+def embedding_quality(
+    solution: np.ndarray, dataset: Dataset | None, comm: MPI.Comm, objective: Any = None
+) -> dict:
     """Measures of an embedding, for ``result.json``.  Collective.
 
     Parameters
     ----------
     solution
         This rank's rows, shape ``(local_rows, d)``.
+    objective
+        What was minimized, whose distance of the data counts; by default the Euclidean one.
 
     Returns
     -------
     dict
         ``neighbor_preservation``, and with labels ``nearest_neighbor_error``, both between 0
-        and 1, and the ``intrinsic_dimension`` of data that are not all equal; empty if the
-        solution holds labels, or its rows are not those of the data, or fewer than three.
+        and 1, and the ``intrinsic_dimension`` of data that are not all equal; of given affinities,
+        or metrics beyond Euclidean, cosine, correlation and precomputed, the error alone; empty if
+        the solution holds labels, or its rows are not those of the data, or fewer than three.
     """
     if dataset is None:
         return {}
@@ -147,12 +154,21 @@ def embedding_quality(solution: np.ndarray, dataset: Dataset | None, comm: MPI.C
     affordable = int(BUDGET / max(1.0, float(layout.rows) * layout.columns))
     sample = sampled_rows(layout, min(SAMPLE, max(200, affordable)), 0)
     count = min(METRIC_NEIGHBORS, layout.rows - 1)
-    before, squared = nearest_rows(dataset.values, sample, layout, count)
     after, _ = nearest_rows(solution, sample, layout, count)
-    preserved = float(are_kept(before, after, layout.rows).mean())
-    measures: dict[str, Any] = {"neighbor_preservation": preserved}
-    if math.isfinite(dimension := intrinsic_dimension(squared)):
-        measures["intrinsic_dimension"] = dimension
+    measures: dict[str, Any] = {}
+    options = getattr(objective, "options", AffinityOptions())
+    metric = "" if options is None else getattr(options, "metric", "euclidean")
+    if metric == "precomputed" or distances.measured_by_coordinates(metric):
+        if metric == "precomputed":
+            tables = distances.nearest_by(dataset, count, metric)
+            before, squared = (layout.gather_some(table, sample) for table in tables)
+        else:
+            rows = distances.measured_rows(dataset, metric).values
+            before, squared = nearest_rows(rows, sample, layout, count)
+        kept = are_kept(before, after[:, : before.shape[1]], layout.rows)
+        measures["neighbor_preservation"] = float(kept.mean())
+        if math.isfinite(dimension := intrinsic_dimension(squared)):
+            measures["intrinsic_dimension"] = dimension
     if (labels := _known_labels(dataset)) is not None:
         own, nearest = labels[sample], labels[after[:, 0]]
         if (known := (own >= 0) & (nearest >= 0)).any():

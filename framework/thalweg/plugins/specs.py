@@ -303,6 +303,9 @@ class MetricSpec(Spec, kind="metric", hook="thalweg_metrics"):
     #: then given ``dataset=None``.
     data: str = "optional"
 
+    #: Whether a run gives it what was minimized too, as ``objective``, which is None by default.
+    objective: bool = False
+
 
 @dataclass(frozen=True, kw_only=True)
 class CommandSpec(Spec, kind="command", hook="thalweg_commands"):

@@ -68,7 +68,9 @@ def laplacian_eigenmaps(
     matrix = (diagonal - off_diagonal).tocsr()
     null = 1.0 / scaling
     null /= np.sqrt(float(sum_over_ranks(layout.comm, float(null @ null))))
-    return EigenvectorEmbedding(layout, matrix, null, scaling, "laplacian-eigenmaps", components)
+    made = EigenvectorEmbedding(layout, matrix, null, scaling, "laplacian-eigenmaps", components)
+    made.options = None if affinity == "precomputed" else made.options
+    return made
 
 
 def locally_linear_embedding(

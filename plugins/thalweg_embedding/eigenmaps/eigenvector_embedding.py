@@ -9,6 +9,7 @@ import scipy.sparse
 
 from thalweg.interfaces import Capability, Objective
 from thalweg.parallel import Array, Layout, sketch, sum_over_ranks
+from thalweg_embedding.options import AffinityOptions
 from thalweg_embedding.relocation import RowMatrix
 
 
@@ -46,6 +47,7 @@ class EigenvectorEmbedding(Objective, SmallestEigenvectors):
     """
 
     default_solver: ClassVar[str] = "eigen"
+    options: AffinityOptions | None = AffinityOptions()  # None where affinities are given
 
     def __init__(
         self,

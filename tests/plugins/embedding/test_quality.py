@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist, squareform
 from sklearn.manifold import trustworthiness as whole_trustworthiness
 from sklearn.neighbors import NearestNeighbors
 
+import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import Layout
+from thalweg.parallel import Layout, on_root
 from thalweg.workbench.readers import load_data
 from thalweg_embedding import map_quality
 from thalweg_embedding.quality import embedding_quality, intrinsic_dimension, trustworthiness
@@ -100,35 +102,34 @@ def test_arguments_that_do_not_fit_are_refused(wrong, words):
         map_quality(points, **{"places": points[:, :2], **wrong})
 
 
-def made(count=60, seed=0):
-    random = np.random.default_rng(seed)
-    values = random.standard_normal((count, 5))
-    embedding = values[:, :2] + 0.3 * random.standard_normal((count, 2))
-    labels = (values[:, 0] > 0).astype(np.int64)
-    return values, embedding, labels
+def neighbors(values, count, metric="euclidean"):
+    return NearestNeighbors(n_neighbors=count, metric=metric).fit(values).kneighbors()[1]
 
 
-def neighbors(values, count):
-    return NearestNeighbors(n_neighbors=count).fit(values).kneighbors(return_distance=False)
-
-
-def measured(comm, values, embedding, labels):
-    layout = Layout(comm, *values.shape)
-    dataset = Dataset(layout.local(values), layout, labels=layout.local(labels))
-    return embedding_quality(layout.local(embedding), dataset, comm)
+METRICS = "euclidean", "cosine", "correlation", "precomputed", "cityblock"
+RUNS = [{"name": "t-sne", "metric": metric} for metric in METRICS]
+RUNS += [{"name": name, "affinity": "precomputed"} for name in ("t-sne", "laplacian-eigenmaps")]
 
 
 @pytest.mark.ranks(1, 2, 3)
-def test_common_neighbors_are_counted_and_trustworthiness_is_the_published_one(comm):
-    values, embedding, labels = made()
-    found = measured(comm, values, embedding, labels)
-    before, after = neighbors(values, 10), neighbors(embedding, 10)
+@pytest.mark.parametrize("objective", RUNS)
+def test_common_neighbors_are_counted_by_the_distance_of_the_run(comm, folder, objective):
+    values = np.random.default_rng(0).standard_normal((60, 5))
+    labels = (values[:, 0] > 0).astype(np.int64)
+    values = (values + np.eye(5)[0]) * np.geomspace(0.1, 1.0, 60)[:, None]
+    given = squareform(np.exp(-pdist(values))) if "precomputed" in objective.values() else values
+    on_root(comm, lambda: np.savez(folder / "a.npz", x=given, y=labels))
+    data = {"path": str(folder / "a.npz"), "key": "x", "labels": "y"}
+    config = {"data": data, "objective": objective, "stop": {"iterations": 3}}
+    result = thalweg.run(config, comm=comm)
+    found, layout = result.metrics, Layout(comm, *values.shape)
+    embedding, metric = layout.gather_rows(result.solution), objective.get("metric", "cityblock")
+    before, after = neighbors(given, 10, metric), neighbors(embedding, 10)
+    assert found["nearest_neighbor_error"] == np.mean(labels[after[:, 0]] != labels)
     wanted = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(before, after, strict=True)])
-    assert found["neighbor_preservation"] == pytest.approx(wanted, abs=1e-12)
-    wanted = np.mean(labels[neighbors(embedding, 1)[:, 0]] != labels)
-    assert found["nearest_neighbor_error"] == pytest.approx(wanted, abs=1e-12)
-    assert measured(comm, values, values, labels)["neighbor_preservation"] == 1.0
-    layout = Layout(comm, *values.shape)
+    assert found.get("neighbor_preservation", wanted) == pytest.approx(wanted, abs=1e-12)
+    told = {"neighbor_preservation", "intrinsic_dimension"} & set(found)
+    assert len(told) == (0 if metric == "cityblock" else 2)  # of which no search is made
     found = trustworthiness(layout.local(values), layout.local(embedding), layout, 5)
     assert found == pytest.approx(whole_trustworthiness(values, embedding, n_neighbors=5), abs=1e-9)
 

@@ -168,7 +168,7 @@ class Job:
         if result.status is Status.INTERRUPTED:
             return result
         comm, directory, dataset = self.objective.comm, self.directory, self.dataset
-        result = _measured(result, dataset, comm)
+        result = _measured(result, dataset, self.objective)
         if directory is None:
             return result
         directory.write_summary(comm, result, self.facts)
@@ -188,9 +188,9 @@ class Job:
         return result
 
 
-def _measured(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> Result:
+def _measured(result: Result, dataset: Dataset | None, objective: Objective) -> Result:
     """The result with the metrics of plugins, and notes on those that failed."""
-    solution, layout = result.solution, result.solution_layout
+    solution, layout, comm = result.solution, result.solution_layout, objective.comm
     if solution is None or layout is None:
         return result
     # A replicated solution with a row for each of the data is distributed as they are.
@@ -204,7 +204,8 @@ def _measured(result: Result, dataset: Dataset | None, comm: MPI.Comm) -> Result
             rows = dataset.layout.with_columns(dataset.layout.columns)
             rows.comm = own
             shared = replace(dataset, layout=rows)
-        measures.update(spec.resolve()(solution, shared, own))
+        also = {"objective": objective} if spec.objective else {}
+        measures.update(spec.resolve()(solution, shared, own, **also))
         as_json(measures)  # raises what result.json cannot hold
 
     for spec in plugins().specs(MetricSpec):
