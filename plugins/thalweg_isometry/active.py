@@ -41,15 +41,6 @@ def holders(layout: Layout, pairs: np.ndarray) -> np.ndarray:
     return layout.owners(np.where(pairs.sum(axis=1) % 2, pairs[:, 0], pairs[:, 1]))
 
 
-def sparse_matrix(points: SparseRows) -> scipy.sparse.csr_matrix:
-    """Rows as a matrix of SciPy's."""
-    width = points.packed.shape[1] // 2
-    places = points.packed[:, :width].astype(np.int64)
-    filled = places < points.dimension
-    starts = np.concatenate([[0], np.cumsum(filled.sum(axis=1))])
-    return scipy.sparse.csr_matrix((points.entries[filled], places[filled], starts), points.shape)
-
-
 def differences(
     secants: SecantSet, pairs: np.ndarray, center: np.ndarray | float = 0.0
 ) -> Iterator[tuple[slice, np.ndarray]]:
@@ -134,7 +125,12 @@ class ActiveSecants:
         #: This rank's touched points: centered, or sparse as they are.
         self.points: Any
         if isinstance(secants.points, SparseRows):
-            self.points = sparse_matrix(secants.points.part(numbers))
+            rows = secants.points.part(numbers)
+            places = rows.packed[:, : rows.packed.shape[1] // 2].astype(np.int64)
+            filled = places < rows.dimension
+            starts = np.concatenate([[0], np.cumsum(filled.sum(axis=1))])
+            entries = (rows.entries[filled], places[filled], starts)
+            self.points = scipy.sparse.csr_matrix(entries, rows.shape)
         else:
             scale = float(sum_over_ranks(comm, float(self.lengths.sum()))) / max(1, self.count)
             least = min_over_ranks(comm, float(self.lengths.min(initial=np.inf)))
@@ -279,9 +275,8 @@ def hinge_value(active: ActiveSecants, psi: np.ndarray, theta: float) -> float:
 
 def hinge(active: ActiveSecants, psi: np.ndarray, theta: float) -> tuple[float, np.ndarray, float]:
     """Half the squared hinge, its gradient, and the largest distortion."""
-    ratios, adjoint = active.ratios_and_adjoint(
-        lambda ratios: misses(ratios - 1.0, theta), active.images(psi)
-    )
+    images = active.images(psi)
+    ratios, adjoint = active.ratios_and_adjoint(lambda rho: misses(rho - 1.0, theta), images)
     change = ratios - 1.0
     miss = misses(change, theta)
     return 0.5 * active.dot(miss, miss), 2.0 * adjoint, active.largest(change)

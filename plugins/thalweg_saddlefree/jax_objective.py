@@ -192,18 +192,6 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         self._value_rows = values
         self._curvature_rows = values if curvature is None else curvature
 
-    def _data(self, rows: RowSet | None) -> tuple[tuple[Any, ...], bool]:
-        """Arguments after the point, and whether they are a padded batch."""
-        if self.data is None:
-            return (), False
-        if rows is None:
-            return (self.data,), False
-        chosen = padded(rows.local)
-        weights = np.zeros(len(chosen), dtype=self.dtype)
-        weights[: len(rows.local)] = 1.0 / rows.total
-        taken = self._jax.tree_util.tree_map(lambda leaf: leaf[chosen], self.data)
-        return (taken, weights), True
-
     def _call(self, kind: str, rows: RowSet | None, *point: np.ndarray) -> Any:
         """Result of one of the compiled functions for this rank's rows; None without rows."""
         total = self.data_layout.rows if rows is None else rows.total
@@ -211,11 +199,18 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         local = self.data_layout.local_rows if rows is None else len(rows.local)
         if self.data is not None and not local:
             return None
-        data, batch = self._data(rows)
+        functions, share = self._plain, 1.0
+        data: tuple[Any, ...] = () if self.data is None else (self.data,)
+        if self.data is not None and rows is not None:
+            chosen = padded(rows.local)
+            weights = np.zeros(len(chosen), dtype=self.dtype)
+            weights[:local] = 1.0 / total
+            taken = self._jax.tree_util.tree_map(lambda leaf: leaf[chosen], self.data)
+            functions, data = self.batched, (taken, weights)
+        elif self.data is not None:
+            share = local / total  # the mean over this rank's rows counts by their share of all
         with self.precisely():
-            result = (self.batched if batch else self._plain)[kind](*point, *data)
-        # The mean over this rank's rows counts by their share of all.
-        share = 1.0 if batch or self.data is None else local / total
+            result = functions[kind](*point, *data)
         return self._jax.tree_util.tree_map(lambda leaf: share * np.asarray(leaf, float), result)
 
     # -- the objective ---------------------------------------------------------------------
@@ -285,9 +280,7 @@ def build_jax(
     function: Annotated[
         str, Help("'module:name' of a function that returns (function, parameters[, rows])")
     ] = "",
-    precision: Annotated[
-        Literal["double", "single"], Help("precision of what JAX computes")
-    ] = "double",
+    precision: Annotated[Literal["double", "single"], Help("precision in JAX")] = "double",
 ) -> JaxObjective:
     """Objective ``jax``.
 

@@ -38,7 +38,8 @@ class Rosenbrock(Objective, HessianProduct, GaussNewtonProduct):
 
     def gauss_newton_product(self, x: Array, direction: Array) -> Array:
         """``2 J'J v``."""
-        return 2.0 * self._backward(x, self._forward(x, direction))
+        valley = 10.0 * (direction[1:] - 2.0 * x[:-1] * direction[:-1])
+        return 2.0 * self._backward(x, np.concatenate([valley, -direction[:-1]]))
 
     def hessian_product(self, x: Array, direction: Array) -> Array:
         """``2 (J'J + sum r_i D^2 r_i) v``; only the valley residuals are not linear."""
@@ -50,10 +51,6 @@ class Rosenbrock(Objective, HessianProduct, GaussNewtonProduct):
     def _residuals(self, x: Array) -> Array:
         """The n - 1 valley residuals, then the n - 1 slope residuals."""
         return np.concatenate([10.0 * (x[1:] - x[:-1] ** 2), 1.0 - x[:-1]])
-
-    def _forward(self, x: Array, v: Array) -> Array:
-        """Jacobian times v."""
-        return np.concatenate([10.0 * (v[1:] - 2.0 * x[:-1] * v[:-1]), -v[:-1]])
 
     def _backward(self, x: Array, r: Array) -> Array:
         """Transposed Jacobian times r."""

@@ -2,8 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +88,11 @@ def minimize(
     refuse_differing(comm, "the arguments of minimize", *what, x0 is None, options)
     run = assembled(objective, algorithm, x0, seed, homotopy=homotopy, folder=folder)
     callbacks = () if callback is None else (callback,)
-    with _locked(comm, folder):
+    with ExitStack() as stack:
+        if folder is not None:  # into which this run alone writes meanwhile
+            lock = FolderLock(folder)
+            on_root(comm, lock.acquire)
+            stack.callback(lock.release)
         return run(stop=stop, callbacks=callbacks, resume=resume, progress=progress)
 
 
@@ -97,9 +100,7 @@ def _checked(seed: int, callback: Any, homotopy: Any, checkpoint: Any) -> tuple[
     """The seed and the folder of checkpoints, where these arguments of a call can be used."""
     if callback is not None and not callable(callback):
         kind = type(callback).__name__
-        raise InputError(
-            f"callback must be a function of one argument, or None, not of type {kind}"
-        )
+        raise InputError(f"callback must be a function of one argument or None, not of type {kind}")
     if not isinstance(homotopy, HomotopySchedule | None):
         raise InputError(f"homotopy must be a HomotopySchedule, or None, not {homotopy!r}")
     # As a path, the empty name is the current folder.
@@ -114,17 +115,3 @@ def _plain_fields(part: Any) -> list[Any]:
     fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
     values = [getattr(part, field.name) for field in fields if field.init]
     return [value for value in values if isinstance(value, str | int | float | None)]
-
-
-@contextmanager
-def _locked(comm: MPI.Comm, folder: Path | None) -> Iterator[None]:
-    """A block in which this run alone writes into the folder, if there is one.  Collective."""
-    if folder is None:
-        yield
-        return
-    lock = FolderLock(folder)
-    on_root(comm, lock.acquire)
-    try:
-        yield
-    finally:
-        lock.release()

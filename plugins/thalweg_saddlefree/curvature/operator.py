@@ -1,6 +1,7 @@
 """Products with the Hessian (or Gauss-Newton matrix) at a point, counted and checked."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,17 +28,15 @@ def curvature_product(objective: Objective, x: Array, direction: Array, hessian:
     return objective.gauss_newton_product(x, direction)
 
 
+@dataclass(eq=False)
 class CurvatureOperator:
     """The Hessian or Gauss-Newton matrix of an objective at one point, as a function of slices."""
 
-    def __init__(
-        self, slices: Slices, objective: Objective, x: Array, gauss_newton: bool = False
-    ) -> None:
-        self.slices = slices
-        self.objective = objective
-        self.x = x
-        self.gauss_newton = gauss_newton
-        self.products = 0  # made so far
+    slices: Slices
+    objective: Objective
+    x: Array
+    gauss_newton: bool = False
+    products: int = 0  # made so far
 
     def __call__(self, piece: np.ndarray) -> np.ndarray:
         """Slice of the product; one that is not finite is a `NumericalError`.  Collective."""

@@ -38,9 +38,8 @@ class Network(Identified):
         self.sizes = list(sizes)
         self.activations = list(activations)
         self.loss = loss
-        self.offsets = [0]
-        for fan_in, fan_out in itertools.pairwise(sizes):
-            self.offsets.append(self.offsets[-1] + (fan_in + 1) * fan_out)
+        counts = ((fan_in + 1) * fan_out for fan_in, fan_out in itertools.pairwise(sizes))
+        self.offsets = [*itertools.accumulate(counts, initial=0)]
 
     @property
     def depth(self) -> int:
