@@ -165,9 +165,8 @@ class Descent(Solver[DescentState]):
 
     def init(self, objective: Objective, x: Array) -> DescentState:
         """One evaluation at ``x``."""
-        state = DescentState.evaluated(
-            objective, x, memory=self.direction().start(), lowest=math.inf
-        )
+        memory = self.direction().start()
+        state = DescentState.evaluated(objective, x, memory=memory, lowest=math.inf)
         return replace(state, lowest=state.value, outcome=_outcome(state))
 
     def step(self, state: DescentState) -> DescentState:

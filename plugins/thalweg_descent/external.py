@@ -195,10 +195,8 @@ class ExternalSolver(Solver[ExternalState]):
             # restarted one does not move at all, the run ends.
             evaluator = state.running_solver.evaluator
             if state.since == 0 or evaluator.same(state.x, state.origin):
-                zero = state.gradient_norm == 0
-                return self._stopped(
-                    state, Status.SMALL_GRADIENT if zero else Status.PRECISION_LIMIT
-                )
+                end = Status.PRECISION_LIMIT if state.gradient_norm else Status.SMALL_GRADIENT
+                return self._stopped(state, end)
             state = self._renewed(state)
 
     @staticmethod
@@ -226,12 +224,10 @@ class ExternalSolver(Solver[ExternalState]):
         """The state with a new external solver, brought to where the saved one stood."""
         if self.preconditioner is not None:
             self.preconditioner.restore(copy.deepcopy(state.memory))
-        again = replace(state, running_solver=self.start(state, known=False))
+        new = replace(state, running_solver=self.start(state, known=False))
         for _ in range(state.since):
-            again = self._advanced(again)[1]
-        return replace(
-            again, evaluations=state.evaluations, hessian_products=state.hessian_products
-        )
+            new = self._advanced(new)[1]
+        return replace(new, evaluations=state.evaluations, hessian_products=state.hessian_products)
 
     def _renewed(self, state: ExternalState) -> ExternalState:
         """The state with the present iterate as origin of a new external solver."""
@@ -251,10 +247,8 @@ class ExternalSolver(Solver[ExternalState]):
     def reset(self, state: ExternalState) -> ExternalState:
         """Evaluate again, and restart from here."""
         evaluation = _evaluation(state.objective, state.x, self.derivative_free)
-        count, own = state.evaluations + 1, evaluation.of_state()
-        return replace(
-            self._renewed(state), origin_value=evaluation.value, evaluations=count, **own
-        )
+        own = {"evaluations": state.evaluations + 1, **evaluation.of_state()}
+        return replace(self._renewed(state), origin_value=evaluation.value, **own)
 
     def close(self, state: ExternalState) -> None:
         """End the external loop.  Collective."""

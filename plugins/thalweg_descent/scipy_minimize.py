@@ -100,10 +100,8 @@ class _RunningScipy(external.RunningSolver):
         self.answer: Any = None
         self.coroutine: external.Coroutine | None = None
         if self.comm.rank == 0:
-            products = isinstance(state.objective, HessianProduct)
-            self.coroutine = external.Coroutine(
-                lambda ask: _run_scipy(ask, method, whole, products)
-            )
+            product = isinstance(state.objective, HessianProduct)
+            self.coroutine = external.Coroutine(lambda ask: _run_scipy(ask, method, whole, product))
 
     def advance(self) -> external.Evaluation | None:
         """Serve requests until SciPy shows an iterate that differs from the last."""

@@ -94,9 +94,8 @@ class _RunningTao(external.RunningSolver):
         self.seen = state.origin
         self.point = state.origin.copy()  # of the Hessian
         self.preconditioner = None if inner is None else _Inner(inner, self.layout)
-        self.objects: list[Any] = [
-            vec_over(self.layout, array) for array in (self.x, np.zeros(self.layout.shape))
-        ]
+        arrays = self.x, np.zeros(self.layout.shape)
+        self.objects: list[Any] = [vec_over(self.layout, array) for array in arrays]
         self.tao = self._build(kind)
         self.coroutine = external.Coroutine(self._solve)
 

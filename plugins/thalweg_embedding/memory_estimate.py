@@ -65,9 +65,8 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         advice, edges = "use graph = 'sparse'", float(rows)
         made = [PhaseEstimate("affinities", 8.0 * pairs, DENSE_BYTES * pairs, advice)]
     else:
-        perplexity = max(
-            options.get("perplexities") or [options.get("perplexity") or defaults.PERPLEXITY]
-        )
+        single = options.get("perplexity") or defaults.PERPLEXITY
+        perplexity = max(options.get("perplexities") or [single])
         neighbors = math.ceil(defaults.NEIGHBORS_PER_PERPLEXITY * perplexity)
         if kind != "entropic":
             neighbors = options.get("n_neighbors") or neighbors
@@ -106,9 +105,8 @@ def require_room(dataset: Dataset, options: Mapping[str, Any]) -> None:
     if isinstance(dataset, SparseDataset):
         return
     layout, ranks = dataset.layout, dataset.comm.size
-    phases = estimate(
-        Problem(layout.rows, layout.columns, ranks, options, {}, {"name": "spectral"})
-    )
+    problem = Problem(layout.rows, layout.columns, ranks, options, {}, {"name": "spectral"})
+    phases = estimate(problem)
     needed, phase = max(zip(peaks(phases), phases, strict=True), key=lambda each: each[0])
     there = memory_per_rank(layout.comm)
     if needed > UNCERTAINTY * there:

@@ -127,10 +127,8 @@ class GaussianMaps(Objective, HessianProduct):
         key = x.tobytes()
         if self._at is None or self._at[0] != key:
             images = self._active.images(x)
-            squares = self._active.gains(images)
-            below, above = (
-                distribution(end, squares, self._variance, len(x)) for end in self._ends
-            )
+            gains = self._active.gains(images)
+            below, above = (distribution(end, gains, self._variance, len(x)) for end in self._ends)
             value, slope, curvature = (b - a for b, a in zip(below, above, strict=True))
             self._at = (key, (images, 1.0 + value, slope, curvature))
         return self._at[1]

@@ -281,10 +281,8 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, CurvatureForms, LayeredCurvat
         with self.precisely():
             seen, slopes = self.sampled(self._point(x), inputs, signs)
         for layer, name in enumerate(self.layer_names):
-            a, g = np.asarray(seen[name])[:count], np.asarray(slopes[name])[:count]
-            yield LayerSample(
-                layer, a.reshape(count, -1, a.shape[-1]), g.reshape(count, -1, g.shape[-1])
-            )
+            parts = (np.asarray(part[name])[:count] for part in (seen, slopes))
+            yield LayerSample(layer, *(part.reshape(count, -1, part.shape[-1]) for part in parts))
 
     def _sample(self, flat: Any, inputs: Any, signs: Any) -> Any:
         """Inputs of the layers, and derivatives of ``root' outputs`` by the pre-activations."""

@@ -104,10 +104,8 @@ class LayerFactors(NamedTuple):
                 "a Kronecker factor is not finite: the network's activations or derivatives "
                 "overflow; start from smaller weights or scale the data"
             )
-        left, right = self.shifts(damping)
-        return self._replace(
-            left=_inverse(self.inputs, left), right=_inverse(self.derivatives, right)
-        )
+        a, g = self.shifts(damping)
+        return self._replace(left=_inverse(self.inputs, a), right=_inverse(self.derivatives, g))
 
     def solve(self, gradient: np.ndarray) -> np.ndarray:
         """Damped inverse times a gradient of the layer's shape."""

@@ -150,9 +150,8 @@ def random_signs(rows: np.ndarray, columns: int, seed: int, dtype: np.dtype) -> 
     """Independent -1 and 1 for each global row and column, whichever rank asks for them."""
     words = -(-columns // 64)
     key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
-    counters = rows.astype(np.uint64)[:, None] * np.uint64(words) + np.arange(
-        words, dtype=np.uint64
-    )
+    counters = rows.astype(np.uint64)[:, None] * np.uint64(words)
+    counters = counters + np.arange(words, dtype=np.uint64)
     # Two bijections with the key in between: one alone would only shift neighbors' bits.
     bits = scrambled(scrambled(counters + key) ^ key).view(np.uint8)
     return np.unpackbits(bits, axis=1, count=columns).astype(dtype) * 2 - 1

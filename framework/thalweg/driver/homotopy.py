@@ -112,9 +112,8 @@ class Stages:
             for value in schedule.values:
                 self._homotopy.check_homotopy(value)
             if schedule.error is not None:
-                self._predictor = Predictor(
-                    objective, self.solver, self.at, schedule.parameter, schedule.error
-                )
+                wanted = schedule.parameter, schedule.error
+                self._predictor = Predictor(objective, self.solver, self.at, *wanted)
         if isinstance(objective, Homotopy):
             self._before = objective.homotopy_parameter
             # The stage, from 0, and the objective at the last parameter, NaN where not known.

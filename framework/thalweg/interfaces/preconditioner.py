@@ -37,9 +37,8 @@ class Preconditioner(HasNotes, Identified, ABC):
 
     def identity(self) -> dict[str, Any]:
         """What tells it from another: its class, and what its constructor was given."""
-        options = {
-            name: getattr(self, name, self) for name in inspect.signature(type(self)).parameters
-        }
+        names = inspect.signature(type(self)).parameters
+        options = {name: getattr(self, name, self) for name in names}
         has_all = all(option is not self for option in options.values())
         return {"class": type(self).__qualname__, **(options if has_all else vars(self))}
 

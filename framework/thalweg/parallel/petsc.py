@@ -99,9 +99,8 @@ def sizes(layout: Layout) -> tuple[int, int]:
 
 def vec_over(layout: Layout, array: Array) -> PETSc.Vec:
     """PETSc's view of this rank's rows, in the same memory.  Collective; the caller destroys it."""
-    return PETSc.Vec().createWithArray(
-        array.reshape(-1), sizes(layout), max(1, layout.columns), layout.comm
-    )
+    flat, width = array.reshape(-1), max(1, layout.columns)
+    return PETSc.Vec().createWithArray(flat, sizes(layout), width, layout.comm)
 
 
 def array_of(layout: Layout, vec: PETSc.Vec) -> Array:

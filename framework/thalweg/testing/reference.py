@@ -32,9 +32,7 @@ class SpringProblem(
         self.places = 2.0 * self.layout.random_normal(7)
         numbers = np.arange(rows)
         strengths = 0.5 + numbers % 3
-        ring = scipy.sparse.csr_matrix(
-            (strengths, (numbers, (numbers + 1) % rows)), shape=(rows, rows)
-        )
+        ring = scipy.sparse.csr_matrix((strengths, (numbers, (numbers + 1) % rows)), (rows, rows))
         self._weights = (ring + ring.T).tocsr()[self.layout.start : self.layout.stop]
         self._degrees = np.asarray(self._weights.sum(axis=1)).reshape(-1, 1)
 

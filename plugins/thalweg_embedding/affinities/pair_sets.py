@@ -113,9 +113,8 @@ def pair_matrix(layout: Layout, numbers: np.ndarray) -> scipy.sparse.csr_matrix:
 def _neighbors(dataset: Dataset, k: int, options: PairOptions, note) -> np.ndarray:
     layout = dataset.layout
     most = min(k + SPARE, layout.rows - 1)
-    numbers, squared = nearest_by(
-        dataset, most, "euclidean", options.neighbor_search, note, options.seed
-    )
+    search, seed = options.neighbor_search, options.seed
+    numbers, squared = nearest_by(dataset, most, "euclidean", search, note, seed)
     scales = np.sqrt(squared)[:, min(SCALE.start, most - 1) : SCALE.stop].mean(axis=1)
     scales = np.maximum(scales, np.finfo(float).tiny ** 0.5)  # of points that coincide
     theirs = rows_at(layout, scales, numbers.ravel()).reshape(numbers.shape)

@@ -151,12 +151,10 @@ class Boxes:
         whose values the halo appends; the last argument has the places of those held.
         """
         box, decomposition = placed.box, placed.decomposition
-        extended = decomposition.halo(box.split.radius)
-        cells = placed.reached.cells
+        cells, radius = placed.reached.cells, box.split.radius
+        extended = decomposition.halo(radius)
         if self.layout.comm.size > 1:
-            cells = Cells.of(
-                extended(decomposition.points), placed.center, box.split.radius, box.real
-            )
+            cells = Cells.of(extended(decomposition.points), placed.center, radius, box.real)
         own = np.flatnonzero(cells.order < len(decomposition.points)).astype(np.int32)
         where = (cells.points, cells.order, cells.starts, cells.along, cells.low, 1.0 / cells.side)
         return (*where, own), extended

@@ -64,9 +64,8 @@ class Window:
         coefficients = np.zeros((degree + 1, padded))
         for tap in range(taps):
             z = 2.0 * (0.5 * (nodes + 1.0) + tap) / taps - 1.0
-            fitted = np.polynomial.Chebyshev.fit(
-                nodes, _semicircle(z, taps, oversampling), degree, domain=[-1, 1]
-            )
+            values = _semicircle(z, taps, oversampling)
+            fitted = np.polynomial.Chebyshev.fit(nodes, values, degree, domain=[-1, 1])
             powers = fitted.convert(kind=np.polynomial.Polynomial).coef
             coefficients[degree + 1 - len(powers) :, tap] = powers[::-1]
         return cls(taps, oversampling, coefficients)
@@ -125,9 +124,8 @@ class Mesh:
         self.dimensions = dimensions
         self.real = real
         self.window = window
-        self.size = scipy.fft.next_fast_len(
-            max(math.ceil(window.oversampling * count), 2 * window.taps), real=True
-        )
+        least = max(math.ceil(window.oversampling * count), 2 * window.taps)
+        self.size = scipy.fft.next_fast_len(least, real=True)
         self.size += self.size % 2
         self.spacing = period / self.size
         # Mesh points that the points of the box reach, in the axes that there are.

@@ -129,9 +129,8 @@ def strongest(layout: Layout, weights: Weights, kappa: int) -> scipy.sparse.csr_
     starts = np.concatenate([[0], np.cumsum(np.minimum(lengths, kappa))])
     heaviest = np.empty(starts[-1], dtype=np.int64)
     _select(sparse.indptr, sparse.data, starts, heaviest)
-    one_way = scipy.sparse.csr_matrix(
-        (sparse.data[heaviest], sparse.indices[heaviest], starts), shape=sparse.shape
-    )
+    entries = sparse.data[heaviest], sparse.indices[heaviest], starts
+    one_way = scipy.sparse.csr_matrix(entries, shape=sparse.shape)
     return one_way.maximum(transposed(layout, one_way)).tocsr()
 
 

@@ -119,9 +119,8 @@ class LanczosAbsolute(AbsoluteSolver):
         span = min(2 * STRIDE, 2 * ((m - 1) // 4))
         if m < 2 * STRIDE:
             return float("inf")
-        now, before, earlier = (
-            self._coordinates(damping, m - back) for back in (0, span, 2 * span)
-        )
+        counts = m, m - span, m - 2 * span
+        now, before, earlier = (self._coordinates(damping, count) for count in counts)
         size = float(np.linalg.norm(now))
         last = _distance(now, before) / size
         previous = _distance(before, earlier) / size

@@ -99,9 +99,8 @@ class OdeAbsolute(AbsoluteSolver):
         """
         start = self.slices.dot(right, right)
         goal = (self.inner_part * self.tolerance) ** 2 * start
-        solution = conjugate_gradients(
-            product, np.zeros_like(right), right, self.slices.dot, goal, self.limit
-        )
+        zeros, dot = np.zeros_like(right), self.slices.dot
+        solution = conjugate_gradients(product, zeros, right, dot, goal, self.limit)
         self.steps += solution.iterations
         if not solution.definite:
             return solution.x, float("inf")

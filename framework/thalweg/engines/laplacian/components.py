@@ -135,9 +135,8 @@ class MeanRemoval:
             return
         totals = np.zeros((len(self.sizes), block.shape[1]))
         for column in range(block.shape[1]):
-            totals[:, column] = np.bincount(
-                self.number, weights=block[self.rows, column], minlength=len(self.sizes)
-            )
+            values = block[self.rows, column]
+            totals[:, column] = np.bincount(self.number, values, len(self.sizes))
         means = sum_large(self.layout.comm, totals) / self.sizes[:, None]
         block[self.rows] -= means[self.number]
         # A lone row is its own mean, exactly.

@@ -85,9 +85,8 @@ class JacobiIterations(SolutionMethod):
             if not np.all(np.where(running, pAp, 1.0) > 0.0):
                 raise NumericalError("the Laplacian's iterations broke down: it is not definite")
             step = np.where(running, rz / np.where(running, pAp, 1.0), 0.0)
-            _advance(
-                step.astype(self._real), search, Ap, self._inverse, solution, residual, partial
-            )
+            step = step.astype(self._real)
+            _advance(step, search, Ap, self._inverse, solution, residual, partial)
             left, new_rz = self._sum(partial.sum(axis=1))
             running &= left > goal
             ratio = np.where(running, new_rz / np.where(rz > 0.0, rz, 1.0), 0.0)

@@ -120,7 +120,7 @@ class SecantSet(Identified):
             with raise_on_all_ranks(layout.comm):
                 if len(labels) != layout.rows:
                     raise InputError(
-                        f"there are {len(labels)} labels for {layout.rows} points; give one each"
+                        f"{layout.rows} points have {len(labels)} labels; give one each"
                     )
                 self.labels = np.unique(labels, return_inverse=True)[1].astype(np.int32).ravel()
         #: Which pairs are secants.

@@ -51,10 +51,8 @@ def draw_convergence(
             figure.suptitle(plain(title), x=0.01, ha="left", fontsize=12)
         handles, names = panels[0].get_legend_handles_labels()
         if len(names) > 1:
-            columns = min(len(names), 4)
-            figure.legend(
-                handles, names, loc="outside lower center", ncols=columns, handlelength=2.6
-            )
+            count = min(len(names), 4)
+            figure.legend(handles, names, loc="outside lower center", ncols=count, handlelength=2.6)
         if path is not None:
             save_figure(figure, path)
     return figure
@@ -133,9 +131,8 @@ def _set_heights(axes: Any, curves: list[np.ndarray], begins: list[int]) -> None
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
         return
     # A diverging method must not squeeze all others into a line; stages may begin higher.
-    firsts = [
-        curve[np.isfinite(curve)][: begin + 1] for curve, begin in zip(curves, begins, strict=True)
-    ]
+    pairs = zip(curves, begins, strict=True)
+    firsts = [curve[np.isfinite(curve)][: begin + 1] for curve, begin in pairs]
     ordinary = float(np.concatenate(firsts).max())
     room = 0.05 * max(ordinary - low, 1e-12)
     if high > ordinary + 20 * room:

@@ -83,9 +83,8 @@ def _on_equal_terms(
     x = objective.initial_point(seed)
     objective.value(x)
     gradient = objective.value_and_gradient(x)[1]
-    for part in {
-        type(job.solver.preconditioner): job.solver.preconditioner for job in jobs.values()
-    }.values():
+    parts = [job.solver.preconditioner for job in jobs.values()]
+    for part in {type(part): part for part in parts}.values():
         if part is not None:
             part.setup(objective, x)
             part.update(x)
