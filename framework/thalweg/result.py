@@ -264,9 +264,7 @@ class Result:
         if name not in ("solution", "x"):
             raise InputError(f"a result gathers 'solution' or 'x', not {name!r}")
         if self.partial:
-            raise InputError(
-                "a pickled result holds the rows of one rank alone; gather before pickling"
-            )
+            raise InputError("a pickled result holds one rank's rows alone; gather before pickling")
         rows, layout = self.x, self.layout
         if name == "solution" and self.solution is not None:
             rows, layout = self.solution, self.solution_layout or self.layout

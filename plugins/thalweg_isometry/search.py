@@ -74,9 +74,7 @@ class SecantSearch(SeparationRounds[S]):
         float | None,
         Help("ends the search where a lower rank takes so many times all work before", above=0),
     ] = None
-    start_rank: Annotated[
-        int | None, Help("rank of the first attempt; guessed from the data", minimum=1)
-    ] = None
+    start_rank: Annotated[int | None, Help("first rank; guessed from the data", minimum=1)] = None
     precision: Annotated[float, Help("relative width of a closed bracket on delta", above=0)] = 0.02
     all_below: Annotated[
         int, Help("number of secants up to which all of them are cuts from the start", minimum=0)
@@ -152,9 +150,7 @@ class SecantSearch(SeparationRounds[S]):
             # Where it began is no answer.
             state = replace(state, closest=MeasuredMap(psi[:0]))
         if secants.n_pairs <= self.all_below:
-            scan = secants.scan(
-                psi, 0.0, max_pairs=secants.n_pairs, per_row=secants.n_points, share=True
-            )
+            scan = secants.scan(psi, 0.0, secants.n_pairs, per_row=secants.n_points, share=True)
             pairs = scan.pairs
         state = self.add(state, pairs, scan.lengths)
         if problem.cuts is not None:

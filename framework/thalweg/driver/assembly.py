@@ -178,9 +178,7 @@ def _sorted(
             raise InputError(f"no option '{option}' in {listed}{suggestion(option, every)}")
         if len(owners) > 1:
             listed = " and ".join(places[k][0] for k in owners)
-            raise InputError(
-                f"option '{option}' is one of {listed}: build the object and pass it instead"
-            )
+            raise InputError(f"option '{option}' is one of {listed}: build the object and pass it")
         of_places[owners[0]][option] = value
     return of_places
 

@@ -224,9 +224,8 @@ class Checkpoints:
         except OSError as error:
             raise CheckpointError(f"{damaged} cannot be read: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise CheckpointError(
-                f"{damaged} is not what was written{self._advice(version.name)}"
-            ) from error
+            advice = self._advice(version.name)
+            raise CheckpointError(f"{damaged} is not what was written{advice}") from error
         if stored != FORMAT:
             raise CheckpointError(
                 f"the checkpoint in '{version}' has format {stored}; this version reads {FORMAT}"

@@ -60,9 +60,7 @@ def restored(state: Any, saved: Mapping[str, Any]) -> Any:
     own = saved_fields(state)
     for name in [name for name in saved if name not in own]:
         hint = suggestion(name, own)
-        raise CheckpointError(
-            f"the checkpoint has a field '{name}' that the solver's state lacks{hint}"
-        )
+        raise CheckpointError(f"the checkpoint has a field '{name}' that the state lacks{hint}")
     for name in [name for name in own if name not in saved]:
         raise CheckpointError(f"the checkpoint lacks the field '{name}' of the solver's state")
     built = {name: _built(saved[name], hint, value) for name, (value, hint) in own.items()}
@@ -116,9 +114,7 @@ def refusing_malformed() -> Iterator[None]:
     except (AttributeError, LookupError, TypeError, ValueError, OverflowError) as error:
         if isinstance(error, ThalwegError):
             raise
-        raise CheckpointError(
-            f"the checkpoint does not hold what this run saves: {error!r}"
-        ) from error
+        raise CheckpointError(f"the checkpoint lacks what this run saves: {error!r}") from error
 
 
 # -- storage -------------------------------------------------------------------------------------

@@ -127,9 +127,8 @@ class Ring:
         moving = [*arrays, *([contributions] if contributions is not None else [])]
         for array in moving:
             if array.shape[:1] != (self.layout.local_rows,):
-                raise ValueError(
-                    f"an array of shape {array.shape} is not one of {self.layout.local_rows} rows"
-                )
+                rows = self.layout.local_rows
+                raise ValueError(f"an array of shape {array.shape} is not one of {rows} rows")
         self._compare(moving)
         if contributions is not None and pieces > 1:
             raise ValueError("blocks that gather contributions go around whole")

@@ -285,9 +285,7 @@ def check_ranks(
     x, y = shared.initial_point(0), alone.initial_point(0)
     here, whole = shared.layout.gather_rows(x), alone.layout.gather_rows(y)
     ranks = f"{comm.size} ranks"
-    assert here.shape == whole.shape, (
-        f"the variable has shape {here.shape} on {ranks} and {whole.shape} on one"
-    )
+    assert here.shape == whole.shape, f"the shape is {here.shape} on {ranks}, {whole.shape} on one"
     gap = float(norm(here - whole)) / max(float(norm(whole)), 1e-300)
     assert gap <= 1e-12, (
         f"the starting point on {ranks} differs from that on one by {gap:.1e} relative: draw it "
@@ -301,6 +299,4 @@ def check_ranks(
         f"the value is {value!r} on {ranks} and {reference!r} on one: {gap:.1e} relative"
     )
     gap = float(norm(every - slopes)) / max(float(norm(slopes)), 1e-300)
-    assert gap <= tolerance, (
-        f"the gradient on {ranks} differs from that on one by {gap:.1e} relative"
-    )
+    assert gap <= tolerance, f"the gradients on {ranks} and on one differ by {gap:.1e} relative"

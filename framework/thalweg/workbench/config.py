@@ -250,9 +250,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
         with open(path, encoding="utf-8-sig", newline="") as stream:  # as Windows' editors save
             return tomllib.loads(stream.read())
     except OSError as error:
-        raise InputError(
-            f"cannot read the configuration '{path}': {error.strerror or error}"
-        ) from error
+        said = error.strerror or error
+        raise InputError(f"cannot read the configuration '{path}': {said}") from error
     except RecursionError as error:
         raise InputError(f"'{path}' is nested too deeply to be a configuration") from error
     except ValueError as error:  # of TOML, of UTF-8, or an integer of thousands of digits
@@ -310,9 +309,7 @@ def _resolved(raw: Mapping[str, Any], folder: Path) -> Configuration:
     for table in raw.get("method", []):
         method = _method(table, base)
         if method.label in methods:
-            raise InputError(
-                f"two [[method]] tables are called '{method.label}'; give them a label"
-            )
+            raise InputError(f"two [[method]] tables are named '{method.label}'; give them a label")
         methods[method.label] = method
     return Configuration(
         data=None if data is None else _with_paths(data, folder, ("path", "labels")),

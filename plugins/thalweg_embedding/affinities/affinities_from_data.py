@@ -43,9 +43,7 @@ UNIFORM_SHARE, LINKS = 0.01, 5
 def perplexity_for(rows: int, perplexity: float | None) -> float:
     """The perplexity, checked; by default 30, or less for fewer than 100 points."""
     if rows < 3:
-        raise InputError(
-            f"an embedding needs at least 3 points, and the data have n_samples = {rows}"
-        )
+        raise InputError(f"an embedding needs at least 3 points, not n_samples = {rows}")
     if perplexity is None:
         return min(PERPLEXITY, max(1.5, (rows - 1) / 3.0)) if rows > 3 else 1.5
     if isinstance(perplexity, bool) or not isinstance(perplexity, Real):
@@ -317,8 +315,7 @@ def tied_together(
     columns = (np.arange(map_layout.start, map_layout.stop)[:, None] + offsets) % n
     if places is not None:
         columns = places.forward(places.new_numbers(columns))
-    there, back = both_ways(
-        layout, columns, np.full(columns.shape, 0.5 * UNIFORM_SHARE / (n * count))
-    )
+    shares = np.full(columns.shape, 0.5 * UNIFORM_SHARE / (n * count))
+    there, back = both_ways(layout, columns, shares)
     tied = weights * (1.0 - UNIFORM_SHARE) + (there + back)
     return np.asarray(tied) if not scipy.sparse.issparse(tied) else tied.tocsr(), components

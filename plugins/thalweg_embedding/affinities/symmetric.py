@@ -87,9 +87,7 @@ def check_weights(layout: Layout, weights: Weights) -> None:
         raise InputError("affinities must not all be zero; give some pair a positive weight")
     loops = sparse.diagonal(k=layout.start) if layout.local_rows else np.zeros(0)
     if max_over_ranks(comm, float(np.abs(loops).max(initial=0.0))) > 0.0:
-        raise InputError(
-            "affinities must have a zero diagonal; set the weight of each point to itself to zero"
-        )
+        raise InputError("affinities must have a zero diagonal; set the entries on it to zero")
     difference = sparse - transposed(layout, sparse)
     if max_over_ranks(comm, float(np.abs(difference.data).max(initial=0.0))) > 1e-9 * largest:
         raise InputError("affinities must be symmetric; pass (W + W.T) / 2")

@@ -24,9 +24,7 @@ def neighbor_graph(dataset: Dataset, count: int) -> tuple[scipy.sparse.csr_matri
     """
     layout = dataset.layout
     if layout.rows < 3:
-        raise InputError(
-            f"an embedding needs at least 3 points, and the data have n_samples = {layout.rows}"
-        )
+        raise InputError(f"an embedding needs at least 3 points, not n_samples = {layout.rows}")
     indices, _ = nearest_neighbors(layout, dataset.values, count)
     starts = np.arange(0, indices.size + 1, count)
     shape = (layout.local_rows, layout.rows)

@@ -45,9 +45,7 @@ class ExtendedMap:
             degrees = new.sum(axis=1, keepdims=True)
             with raise_on_all_ranks(comm):
                 if new.min(initial=0.0) < 0.0 or not (degrees > 0.0).all():
-                    raise InputError(
-                        "weights of a new point must not be negative, and some must be positive"
-                    )
+                    raise InputError("weights of a new point must be 0 or more, and some positive")
             return self._extended(new @ self.places / degrees, degrees)
         known = dataset_of(self.points, self.layout)
         neighbors = min(len(self.places), max(3, self.n_neighbors))

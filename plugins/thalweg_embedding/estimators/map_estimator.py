@@ -327,9 +327,7 @@ class MapEstimator(MapTransformer):
                     start = np.asarray(self.init, dtype=float)
                 shape = (dataset.layout.local_rows, self.n_components)
                 if start is None or start.shape != shape or not np.isfinite(start).all():
-                    raise InputError(
-                        f"init must be a string, or an array of finite numbers of shape {shape}"
-                    )
+                    raise InputError(f"init must be a string, or a finite array of shape {shape}")
             parameters = self._checked()
         given = self.keep_data, start is None
         refuse_differing(comm_of(X), "the parameters", parameters, *given)

@@ -52,9 +52,7 @@ class NetworkOptions:
     output: Annotated[
         str, Help("activation of the output with the squared loss", choices=("linear", *_NONLINEAR))
     ] = "linear"
-    l2: Annotated[
-        float, Help("weight decay: half of it times the squared weights is added", minimum=0.0)
-    ] = 0.0
+    l2: Annotated[float, Help("weight decay: half of it times squared weights", minimum=0.0)] = 0.0
     initialization: Annotated[
         str, Help("scheme of the starting weights", choices=tuple(INITIALIZATIONS))
     ] = "glorot"
@@ -357,10 +355,8 @@ class NetworkObjective(
     def _decay(self, x: Array) -> float:
         if not self.l2:
             return 0.0
-        squares = [
-            np.square(self.network.weights(x[:, 0], k)).sum() for k in range(self.network.depth)
-        ]
-        return 0.5 * self.l2 * exact_sum(squares)
+        layers = (self.network.weights(x[:, 0], k) for k in range(self.network.depth))
+        return 0.5 * self.l2 * exact_sum([np.square(weights).sum() for weights in layers])
 
     def _averaged(self, sums: np.ndarray, rows: int) -> Array:
         """Mean over so many rows of all ranks; the sum over the ranks overwrites ``sums``."""

@@ -225,7 +225,7 @@ def test_given_weights_of_new_points_to_fitted_ones_place_them(normalized):
     small = LaplacianEigenmaps(affinity="precomputed", normalized=normalized)
     small = scale * small.fit_transform(weights * 2.0**-90)
     np.testing.assert_allclose(small, model.embedding_, atol=1e-8)
-    with pytest.raises(InputError, match="some must be positive"):
+    with pytest.raises(InputError, match="0 or more, and some positive"):
         model.transform(np.zeros((1, 60)))
 
 

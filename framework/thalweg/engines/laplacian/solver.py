@@ -191,9 +191,7 @@ def _full_degrees(layout: Layout, sums: np.ndarray, degrees: np.ndarray | None) 
     with raise_on_all_ranks(layout.comm):
         full = np.asarray(degrees, dtype=float)
         if full.shape != sums.shape or not (full >= sums * (1.0 - 1e-12)).all():
-            raise InputError(
-                "degrees must have one entry per row, none below the sum of the row's weights"
-            )
+            raise InputError("degrees must have one entry per row, none below its sum of weights")
     return np.maximum(full, sums)
 
 
@@ -220,7 +218,7 @@ def _chosen(layout: Layout, weights: MatrixRows, method: str, dominant: bool) ->
     if method != "auto":
         if method not in METHODS:
             raise InputError(
-                f"no method of a Laplacian is called '{method}'{suggestion(method, METHODS)}"
+                f"no Laplacian method is named '{method}'{suggestion(method, METHODS)}"
             )
         if not available(method):
             lacking = "this PETSc cannot run" if has_petsc() else "without PETSc there is no"

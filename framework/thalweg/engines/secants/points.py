@@ -212,14 +212,10 @@ def checked_pairs(
     refuse_masked(weights, "the weights of pairs")
     pairs = np.asarray(pairs)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise InputError(
-            f"the pairs must be integers in two columns, not {pairs.dtype} of shape {pairs.shape}"
-        )
+        raise InputError(f"pairs must be integers in two columns, not {pairs.dtype}, {pairs.shape}")
     if pairs.size and not (pairs.min() >= 0 and pairs.max() < layout.rows):
         wrong = pairs.min() if pairs.min() < 0 else pairs.max()
-        raise InputError(
-            f"the pairs must be numbers of the {layout.rows} points, from 0 on, not {wrong}"
-        )
+        raise InputError(f"the pairs must be points 0 to {layout.rows - 1}, not {wrong}")
     if weights is not None:
         try:
             weights = np.asarray(weights, dtype=float)

@@ -29,9 +29,7 @@ def list_command(argv: list[str]) -> int:
         prog="thalweg list",
         description="List objectives, preconditioners, solvers and more; with a name, its options.",
     )
-    text = (
-        "show its options: a name in the list, the name of an estimator, or a section such as stop"
-    )
+    text = "show its options: a name in the list, an estimator's name, or a section such as stop"
     parser.add_argument("name", metavar="NAME", nargs="?", help=text)
     parser.add_argument("--json", action="store_true", help="print the same as JSON")
     arguments = parser.parse_args(argv)
@@ -170,18 +168,16 @@ def limits(option: Option) -> str:
 
 def plugin_command(argv: list[str]) -> int:
     """Run ``thalweg plugin``; returns the exit code."""
-    parser = CommandParser(
-        prog="thalweg plugin", description="Create a plugin to start from, or check one."
-    )
+    text = "Create a plugin to start from, or check one."
+    parser = CommandParser(prog="thalweg plugin", description=text)
     commands = parser.add_subparsers(dest="command", required=True, metavar="new | check")
     new = commands.add_parser("new", help="write a distribution to start from")
     new.add_argument("name", metavar="NAME", help="name of the distribution, such as thalweg-mine")
     new.add_argument("folder", metavar="DIR", nargs="?", help="folder to make; by default NAME")
     check = commands.add_parser("check", help="run the conformance suite on a plugin module")
     check.add_argument("module", metavar="MODULE", help="importable name of the plugin module")
-    check.add_argument(
-        "--ranks", type=int, default=1, metavar="N", help="start the check under mpirun on N ranks"
-    )
+    text = "start the check under mpirun on N ranks"
+    check.add_argument("--ranks", type=int, default=1, metavar="N", help=text)
     arguments = parser.parse_args(argv)
     if arguments.command == "new":
         from thalweg.parallel import MPI, on_root

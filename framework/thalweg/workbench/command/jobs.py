@@ -18,12 +18,10 @@ def _watch_signals() -> None:
 def run_command(argv: list[str]) -> int:
     """Run ``thalweg run``; returns the exit code."""
     parser = _configuration_parser("run", "Run a configuration, on one rank or under mpirun.")
-    parser.add_argument(
-        "--resume", action="store_true", help="continue from the newest checkpoint, if there is one"
-    )
-    parser.add_argument(
-        "--profile", action="store_true", help="print seconds, messages and bytes by phase"
-    )
+    text = "continue from the newest checkpoint, if there is one"
+    parser.add_argument("--resume", action="store_true", help=text)
+    text = "print seconds, messages and bytes by phase"
+    parser.add_argument("--profile", action="store_true", help=text)
     arguments = vars(parser.parse_args(argv))
     profiled = arguments.pop("profile")
 
@@ -98,9 +96,7 @@ def plan_command(argv: list[str]) -> int:
     )
     parser.add_argument("config", metavar="CONFIG.toml", help="configuration file")
     parser.add_argument("--ranks", type=int, default=1, metavar="P", help="number of ranks")
-    parser.add_argument(
-        "--memory-per-rank", metavar="SIZE", help="memory that a rank may use, such as 4GiB"
-    )
+    parser.add_argument("--memory-per-rank", metavar="SIZE", help="memory of a rank, such as 4GiB")
     parser.add_argument("--rows", type=int, metavar="N", help="rows instead of those of the data")
     parser.add_argument("--columns", type=int, metavar="D", help="columns instead of the data's")
     _add_changes(parser)

@@ -81,9 +81,7 @@ def read_npz(path: Path, options: Mapping[str, Any]) -> Source:
                 "give fewer 'rows', or give the matrix itself to an estimator",
             )  # fmt: skip
             return Source.of(matrix.toarray(), what, None, rows)
-        sizes = {
-            info.filename.removesuffix(".npy"): info.file_size for info in archive.zip.filelist
-        }
+        sizes = {one.filename.removesuffix(".npy"): one.file_size for one in archive.zip.filelist}
         key, labels_key = choose_keys(archive.files, options, path)
         what = f"array '{key}' of '{path}'"
         require_memory(2.0 * sizes[key], what, "save it as .npy, of which ranks read their rows")
@@ -121,9 +119,7 @@ def read_idx(path: Path, options: Mapping[str, Any]) -> Source:
     with refused(PACKED, f"{what} is damaged or truncated"), opened(path, "rb") as stream:
         magic = stream.read(4)
         if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _IDX_TYPES or not magic[3]:
-            raise InputError(
-                f"{what} is not an IDX file: it begins with the bytes {magic.hex(' ')}"
-            )
+            raise InputError(f"{what} is not an IDX file: it begins with bytes {magic.hex(' ')}")
         dtype, dimensions = np.dtype(_IDX_TYPES[magic[2]]), magic[3]
         sizes = stream.read(4 * dimensions)
         if len(sizes) < 4 * dimensions:

@@ -205,7 +205,5 @@ class _Table:
                     if whole and Decimal(field) != Decimal(repr(float(field))):
                         raise InputError(f"{where} has {field} in {name}, {ROUNDED}")
         if failure:
-            raise InputError(
-                f"'{self.path}' cannot be read as a table of numbers: {failure}"
-            ) from failure
+            raise InputError(f"'{self.path}' is not a table of numbers: {failure}") from failure
         return array

@@ -231,9 +231,7 @@ def _labels(
             return None
         codes, names = encode_labels(raw, f"the labels of '{path.name}'")
         if len(codes) != full.rows:
-            raise InputError(
-                f"there are {len(codes)} labels for the {full.rows} rows of '{path.name}'"
-            )
+            raise InputError(f"'{path.name}' has {full.rows} rows, but {len(codes)} labels")
         codes, names = _keep_labels(codes, names, slice(layout.rows) if chosen is None else chosen)
         return names or ()
 

@@ -34,7 +34,5 @@ def read_mat(path: Path, options: Mapping[str, Any]) -> Source:
         variables = scipy.io.loadmat(path, appendmat=False, variable_names=names)
     value = variables[key].toarray() if scipy.sparse.issparse(variables[key]) else variables[key]
     if value.dtype.kind not in "buifUS":
-        raise InputError(
-            f"{what} is a cell array, struct or complex matrix; save it as a matrix of real numbers"
-        )
+        raise InputError(f"{what} is a cell array, struct or complex matrix; save a real matrix")
     return Source.of(value, what, None if labels_key is None else variables[labels_key])

@@ -118,9 +118,7 @@ def _shared_out(comm: MPI.Comm, name: str, what: str, read: Callable[[], Table])
 def openml(
     comm: MPI.Comm,
     dataset: Annotated[str, Help("name of the data set at OpenML")] = "",
-    version: Annotated[
-        int | None, Help("version at OpenML, by default the active one", minimum=1)
-    ] = None,
+    version: Annotated[int | None, Help("version, by default the active one", minimum=1)] = None,
 ) -> Dataset:
     """A data set of OpenML by its name, fetched once and then kept by scikit-learn."""
 

@@ -79,9 +79,7 @@ def write_map_page(
     points = maps[""]
     for places in maps.values():
         if places.ndim != 2 or places.shape[1] != 2 or not np.isfinite(places).all():
-            raise InputError(
-                f"a page shows finite maps of two dimensions, not one of shape {places.shape}"
-            )
+            raise InputError(f"a page shows finite maps of shape (n, 2), not of {places.shape}")
         if np.abs(places).max(initial=0.0) > LARGEST:
             raise InputError(f"a page shows coordinates of at most {LARGEST:g}; scale the map")
     layers = {name: np.asarray(rows, dtype=float) for name, rows in (measures or {}).items()}

@@ -68,9 +68,7 @@ class RunDirectory:
                 raise InputError(f"the output folder {self} is a file")
             marks = [mark for mark in MARKS if os.path.lexists(self.path / mark)]
         except OSError as error:  # a name that is too long, a folder that may not be searched
-            raise InputError(
-                f"the output folder {self} cannot be used: {error.strerror}"
-            ) from error
+            raise InputError(f"the folder {self} cannot be used: {error.strerror}") from error
         if not marks:
             return
         if marks[0] not in MARKS[:4]:
@@ -100,9 +98,7 @@ class RunDirectory:
             for part, method in zip(self._parts, configuration.methods, strict=True):
                 part.claim(configuration.with_method(method), False)
         except OSError as error:
-            raise InputError(
-                f"cannot write into the output folder {self}: {error.strerror}"
-            ) from error
+            raise InputError(f"cannot write into the folder {self}: {error.strerror}") from error
 
     def _check(self, configuration: Configuration, resume: bool) -> None:
         if resume and (self.path / "config.toml").exists():
@@ -199,9 +195,7 @@ def cite(folder: Path | str) -> str:
     parts: list[Configuration | Method] = [configuration, *configuration.methods]
     for part in parts:
         used += [(PreconditionerSpec, part.preconditioner), (SolverSpec, part.solver)]
-    return citation(
-        [plugins().find(kind, section["name"])[0] for kind, section in used if section is not None]
-    )
+    return citation([plugins().find(kind, one["name"])[0] for kind, one in used if one is not None])
 
 
 def save_rows(comm: MPI.Comm, path: Path, layout: Layout, block: np.ndarray) -> None:
@@ -233,10 +227,8 @@ class StageResults:
         self.objective, self.folder = objective, folder
         self.files = [f"stages/{n:02d}.npy" for n in range(len(values) - 1)] + ["solution.npy"]
         names = [*map(objective.stage_name, values)]
-        before = [names[:n].count(name) for n, name in enumerate(names)]
-        self.every = [
-            f"{name} ({n + 1})" if n else name for name, n in zip(names, before, strict=True)
-        ]
+        before = ((name, names[:n].count(name)) for n, name in enumerate(names))
+        self.every = [f"{name} ({n + 1})" if n else name for name, n in before]
 
     def names(self) -> dict[str, str]:
         """Names of the stages that ended by their files, for ``result.json``."""

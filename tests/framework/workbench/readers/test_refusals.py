@@ -57,9 +57,8 @@ def _fill(folder):
     np.savez(folder / "two.npz", points=TABLE, others=TABLE)
     stored = {"format": b"csr", "shape": (7, 3), "indptr": [0, 1, 2, 3, 3, 3, 3, 3]}
     np.savez(folder / "outside.npz", data=np.ones(3), indices=[0, 9, 1], **stored)
-    np.savez(
-        folder / "fraction.npz", data=np.ones(3), indices=[0, 0, 0], **{**stored, "shape": [7.5, 3]}
-    )
+    fraction = {**stored, "indices": [0, 0, 0], "shape": [7.5, 3]}
+    np.savez(folder / "fraction.npz", data=np.ones(3), **fraction)
     np.savez(folder / "unknown.npz", data=np.ones(3), **{**stored, "format": b"abc"})
     np.savez(folder / "objects.npz", a=np.array([None], dtype=object))
     (folder / "short.npz").write_bytes((folder / "two.npz").read_bytes()[:-40])
@@ -141,7 +140,7 @@ CASES = [
     ({"path": "large.npy", "components": 1}, "too large to square"),
     ({"path": "tiny.npy"}, r"too small to square; scale the data, .* value is 1.1e-199"),
     ({"path": "tiny.npy", "dtype": "float32"}, "too small to square"),
-    ({"path": "good.npy", "labels": "three.npy"}, "3 labels for the 4 rows of 'good.npy'"),
+    ({"path": "good.npy", "labels": "three.npy"}, "'good.npy' has 4 rows, but 3 labels"),
     ({"path": "good.npy", "labels": "fractions.npy"}, "row 2 .*has 0.5"),
     ({"path": "good.npy", "labels": "there.npy"}, "neither a file nor a column"),
     ({"path": "good.npy", "labels": "good.npy"}, "3 columns of other values"),
@@ -165,7 +164,7 @@ CASES = [
     ({"path": "bare.bvecs"}, "is empty: its shape is 0 x 0"),
     ({"path": "short-idx2-ubyte"}, "truncated: its header declares 4 x 3 numbers, 12 bytes, but 9"),
     ({"path": "long-idx2-ubyte"}, "too long"),
-    ({"path": "wrong-idx2-ubyte"}, "not an IDX file: it begins with the bytes 89 50 4e 47"),
+    ({"path": "wrong-idx2-ubyte"}, "not an IDX file: it begins with bytes 89 50 4e 47"),
     ({"path": "cut-idx2-ubyte.gz"}, "damaged or truncated"),
     ({"path": "plain-idx2-ubyte.gz"}, "damaged or truncated"),
     ({"path": "table.csv"}, r"row 0 .* has the string 'oak' in column 2 \('species'\)"),

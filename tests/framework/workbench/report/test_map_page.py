@@ -68,7 +68,7 @@ def test_a_page_holds_the_map_and_asks_nobody(tmp_path):
 @pytest.mark.parametrize(
     ("points", "labels", "words"),
     [
-        (np.zeros((4, 3)), None, "two dimensions"),
+        (np.zeros((4, 3)), None, r"shape \(n, 2\), not of \(4, 3\)"),
         (np.full((4, 2), np.nan), None, "finite"),
         (np.full((4, 2), 1e300), None, "scale the map"),
         (np.zeros((4, 2)), [0, 1], "2 labels for 4 points"),
