@@ -42,9 +42,8 @@ def test_runs_in_a_new_world(comm):
 def test_a_failing_rank_costs_its_test_and_no_other(tmp_path):
     shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
     shutil.copytree(Path(__file__).with_name("ranks"), tmp_path / "ranks")
-    (tmp_path / "pytest.ini").write_text(
-        "[pytest]\npythonpath = .\nmarkers =\n    ranks(*counts): ranks\n"
-    )
+    settings = "[pytest]\npythonpath = .\nmarkers =\n    ranks(*counts): ranks\n"
+    (tmp_path / "pytest.ini").write_text(settings)
     (tmp_path / "test_cases.py").write_text(CASES)
     command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--color=no"]
     # os.environ, for MPI adds variables to the environment behind Python's back.

@@ -180,9 +180,8 @@ def test_scripts_are_valid_shell(script):
 def test_thalweg_is_found_from_the_folder_that_holds_a_checkout(tmp_path):
     (tmp_path / "thalweg" / "framework").mkdir(parents=True)
     script = "import thalweg, thalweg_embedding; print(thalweg.Stop.__name__)"
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.stdout == "Stop\n", done.stderr
 
 

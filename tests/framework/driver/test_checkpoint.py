@@ -286,9 +286,8 @@ def test_without_a_pointer_the_newest_version_is_taken(comm, bowl, heavy_ball, f
     rules = {"solver": heavy_ball(), "decrease": None, "checkpoint": folder}
     thalweg.minimize(bowl(comm), iterations=4, **rules)
     (folder / "latest").unlink()
-    assert (
-        thalweg.minimize(bowl(comm), iterations=4, resume=True, **rules).trace["iteration"][-1] == 4
-    )
+    resumed = thalweg.minimize(bowl(comm), iterations=4, resume=True, **rules)
+    assert resumed.trace["iteration"][-1] == 4
 
 
 class FullDisk:
@@ -353,8 +352,7 @@ def test_a_run_whose_early_stages_a_limit_ends_resumes_to_the_bit(
 def test_a_checkpoint_of_another_version_of_a_plugin_is_refused(comm, bowl, folder, monkeypatch):
     rules = {"solver": "lbfgs", "checkpoint": folder}
     thalweg.minimize(bowl(comm), iterations=2, **rules)
-    monkeypatch.setattr(
-        type(plugins()), "provider", lambda self, spec: Provider("descent", "thalweg", "99.0")
-    )
+    other = Provider("descent", "thalweg", "99.0")
+    monkeypatch.setattr(type(plugins()), "provider", lambda self, spec: other)
     with pytest.raises(CheckpointError, match=r"distribution was 'thalweg .*'thalweg 99\.0'"):
         thalweg.minimize(bowl(comm), iterations=4, resume=True, **rules)

@@ -46,9 +46,8 @@ def test_the_handler_from_before_gets_the_signal(comm, bowl, heavy_ball):
     seen = []
     before = signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
     try:
-        result = thalweg.minimize(
-            bowl(comm), solver=heavy_ball(), decrease=None, callback=sends(signal.SIGUSR1)
-        )
+        rules = {"decrease": None, "callback": sends(signal.SIGUSR1)}
+        result = thalweg.minimize(bowl(comm), solver=heavy_ball(), **rules)
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert seen == [signal.SIGUSR1]
@@ -129,8 +128,6 @@ else:
 
 @pytest.mark.parametrize(("name", "code", "text"), [("INT", 0, "interrupted"), ("TERM", -15, "")])
 def test_a_signal_ends_a_script_that_fits_an_estimator(name, code, text):
-    script = TERMINATED.format(name=name)
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
-    )
+    command = [sys.executable, "-c", TERMINATED.format(name=name)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout.strip()) == (code, text)

@@ -241,9 +241,7 @@ class KeptJacobi(Preconditioner):
 @pytest.mark.parametrize("solver", ["lbfgs", "nonlinear-cg"])
 def test_what_an_objective_returns_may_lie_in_one_buffer(comm, buffer, solver):
     def run(kind):
-        return thalweg.minimize(
-            Kept(comm, kind), solver=solver, preconditioner=KeptJacobi(), iterations=12
-        )
+        return thalweg.minimize(Kept(comm, kind), None, solver, KeptJacobi(), iterations=12)
 
     np.testing.assert_array_equal(run(buffer).x, run("fresh").x)
 

@@ -177,19 +177,17 @@ def test_pieces_of_blocks_meet_the_same_pairs(comm, kind):
     layout = blocks(comm, kind)
     values = np.arange(layout.rows * 2.0).reshape(-1, 2)
     for pieces in (1, 2, 5):
-        for each_pair_once in (True, False):
+        for once in (True, False):
             met = np.zeros((layout.rows, layout.rows))
-            ring = Ring(layout).blocks(
-                layout.local(values), each_pair_once=each_pair_once, pieces=pieces
-            )
+            ring = Ring(layout).blocks(layout.local(values), each_pair_once=once, pieces=pieces)
             for block in ring:
                 rows = slice(layout.start + block.rows.start, layout.start + block.rows.stop)
                 met[rows, block.start : block.stop] += 1
                 np.testing.assert_array_equal(block.arrays[0], values[block.start : block.stop])
-                if block.own and each_pair_once:  # those with i < j
+                if block.own and once:  # those with i < j
                     met[rows, rows] = np.triu(np.ones((rows.stop - rows.start,) * 2), 1)
             total = sum(comm.allgather(met))
-            if each_pair_once:
+            if once:
                 total += total.T + np.eye(layout.rows)
             assert (total == 1).all()
     with pytest.raises(ValueError, match="go around whole"):

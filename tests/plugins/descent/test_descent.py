@@ -26,9 +26,7 @@ SOLVERS = [
 
 
 # Conjugate gradients need the curvature condition to be fast.
-FAST = [
-    s for s in SOLVERS[2:] if not (isinstance(s, NonlinearCG) and s.line_search == "backtracking")
-]
+FAST = [solver for solver in SOLVERS[2:] if solver != NonlinearCG(line_search="backtracking")]
 
 
 class Applied(Preconditioner):
@@ -67,9 +65,7 @@ def test_every_step_lowers_the_objective(solver, problem, request):
     assert solver not in FAST or result.status is Status.SMALL_GRADIENT
 
 
-@pytest.mark.parametrize(
-    "solver", [GradientDescent, NonlinearCG, LBFGS], ids=["gradient", "cg", "lbfgs"]
-)
+@pytest.mark.parametrize("solver", [GradientDescent, NonlinearCG, LBFGS])
 def test_the_exact_hessian_as_preconditioner_takes_one_newton_step(
     quadratic, exact_inverse, solver
 ):
@@ -102,9 +98,8 @@ def test_preconditioning_is_a_change_of_variables(quadratic, options):
     # A step of 1 scales both runs alike; without a preconditioner the first is unscaled.
     stop = {"iterations": 6, "gradient": 0.0}
     a = minimize(rough, solver(preconditioner=half, **options), x0=start, **stop)
-    b = minimize(
-        smooth, solver(preconditioner=Applied(np.copy), **options), x0=start * scale, **stop
-    )
+    plain = solver(preconditioner=Applied(np.copy), **options)
+    b = minimize(smooth, plain, x0=start * scale, **stop)
     np.testing.assert_allclose(a.x * scale, b.x, rtol=0, atol=1e-9)
 
 
@@ -176,10 +171,9 @@ def test_conjugate_directions_follow_the_papers_formulas():
     }
     for beta, value in expected.items():
         rule = NonlinearCG(beta=beta).direction()
-        memory = LastDirection(
-            change=change[:, None], direction=last[:, None], z=old[:, None], old_zg=square
-        )
-        metric, gradient = Metric(layout, lambda residual: residual, True), new[:, None]
+        gradient, y, p, z = (each[:, None] for each in (new, change, last, old))
+        memory = LastDirection(change=y, direction=p, z=z, old_zg=square)
+        metric = Metric(layout, lambda residual: residual, True)
         found = rule._beta(memory, metric, gradient, gradient, new @ new)
         assert found == pytest.approx(value, rel=1e-12)
 

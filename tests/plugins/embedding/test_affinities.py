@@ -139,10 +139,8 @@ def test_affinities_of_approximate_neighbors_are_nearly_the_exact_ones(comm, mon
     monkeypatch.setattr(module, "ROW_COST", 10)
     data, notes = digits(comm, 900), []
     exact = whole(data.layout, entropic_affinities(data, 10.0, "sparse"))
-    weights = entropic_affinities(
-        data, 10.0, "sparse", neighbor_search="approximate", note=notes.append
-    )
-    found = whole(data.layout, weights)
+    options = {"neighbor_search": "approximate", "note": notes.append}
+    found = whole(data.layout, entropic_affinities(data, 10.0, "sparse", **options))
     assert np.abs(found - exact).sum() < 0.1
     assert found.sum() == pytest.approx(1.0)
     assert "of the nearest neighbors" in notes[0]

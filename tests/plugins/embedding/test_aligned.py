@@ -51,9 +51,8 @@ def test_derivatives_are_those_of_the_value(comm, name):
 def test_without_weight_the_objective_is_the_sum_of_the_maps(comm, name):
     objective, drawn = aligned(comm, name, 0.0), aligned(comm, name, 0.3)
     x = objective.initial_point(0)
-    values, gradients = zip(
-        *(part.value_and_gradient(rows) for part, rows in objective.split(x)), strict=True
-    )
+    parts = [part.value_and_gradient(rows) for part, rows in objective.split(x)]
+    values, gradients = zip(*parts, strict=True)
     value, gradient = objective.value_and_gradient(x)
     assert value == pytest.approx(sum(values), rel=1e-14)
     np.testing.assert_allclose(gradient, np.concatenate(gradients), rtol=1e-11)

@@ -119,9 +119,7 @@ def test_partial_hessian_solves_with_attraction_and_repulsion(comm):
 def test_every_strategy_composes_with_every_descent(comm, name, preconditioner, solver):
     data = Dataset.from_array(load_digits().data[:100], comm=comm)
     objective = getattr(objectives, name)(data, comm, perplexity=10.0)
-    result = thalweg.minimize(
-        objective, solver=solver, preconditioner=preconditioner, iterations=15, decrease=0.0
-    )
+    result = thalweg.minimize(objective, None, solver, preconditioner, iterations=15, decrease=0.0)
     values = result.trace["objective"]
     assert (np.diff(values) <= 0.0).all()
     assert values[-1] < values[0]
@@ -134,9 +132,7 @@ def test_the_spectral_direction_needs_far_fewer_evaluations_than_gradient_descen
     # With weights of the data's squared distances, as the authors have them, and a run long
     # enough to leave the first steps behind, in which the two hardly differ.
     objective = elastic(comm, rows=200, init_scale=1e-2, repulsive_weights="squared-distances")
-    plain = thalweg.minimize(
-        objective, solver="gradient-descent", preconditioner="identity", iterations=200
-    )
+    plain = thalweg.minimize(objective, None, "gradient-descent", "identity", iterations=200)
     spectral = thalweg.minimize(objective, solver=solver, preconditioner="spectral", iterations=40)
     reached = spectral.trace["objective"] <= plain.objective
     assert reached.any()
@@ -160,14 +156,11 @@ def test_a_result_says_which_factorization_of_petsc_it_used(comm, solver, residu
 
 def followed(comm, solver, preconditioner, points=60, stages=6, most=20, **given):
     data = Dataset.from_array(load_digits().data[:points], comm=comm)
-    objective = elastic_embedding(
-        data, comm, perplexity=8.0, repulsive_weights="squared-distances", lambda_=100.0
-    )
+    weights = {"repulsive_weights": "squared-distances", "lambda_": 100.0}
+    objective = elastic_embedding(data, comm, perplexity=8.0, **weights)
     rule = Stop(iterations=most, decrease=1e-6, window=1)
     homotopy = HomotopySchedule.logarithmic(1e-4, 1e2, stages, rule)
-    return thalweg.minimize(
-        objective, solver=solver, preconditioner=preconditioner, homotopy=homotopy, **given
-    )
+    return thalweg.minimize(objective, None, solver, preconditioner, homotopy=homotopy, **given)
 
 
 @pytest.mark.parametrize("preconditioner", ["identity", "spectral", "partial-hessian"])

@@ -185,9 +185,8 @@ def test_a_projection_turned_towards_a_secant_shortens_it_less():
     assert np.linalg.norm(turned @ secant) > np.linalg.norm(rows @ secant)
     # What is orthogonal to the secant and its projection is mapped as before.
     kept = rows - np.outer(rows @ secant, rows @ secant) @ rows / ((rows @ secant) ** 2).sum()
-    np.testing.assert_allclose(
-        np.linalg.norm(turned @ kept.T, axis=0), np.linalg.norm(kept, axis=1)
-    )
+    lengths = np.linalg.norm(turned @ kept.T, axis=0)
+    np.testing.assert_allclose(lengths, np.linalg.norm(kept, axis=1))
     outside = secant - (rows @ secant) @ rows
     assert np.linalg.norm(avoiding(rows, outside) @ outside) > 0.0
 

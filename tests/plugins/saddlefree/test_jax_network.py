@@ -105,13 +105,11 @@ def test_a_row_of_several_positions_is_their_mean():
     _, flat, x = pair(MPI.COMM_SELF, rows=12)
     tree = flat.parameters(x)
     rows = tuple(array.reshape(4, 3, -1) for array in data(12))
-    whole = JaxNetwork(
-        MPI.COMM_SELF, perceptron, tree, rows, "softmax", l2=0.03, precision="double"
-    )
+    long = JaxNetwork(MPI.COMM_SELF, perceptron, tree, rows, "softmax", l2=0.03, precision="double")
     flat.use_rows(RowSet(np.array([3, 4, 5, 9, 10, 11]), 6))
-    whole.use_rows(RowSet(np.array([1, 3]), 2))
+    long.use_rows(RowSet(np.array([1, 3]), 2))
     along = flat.layout.random_normal(1)
-    for first, second in zip(*(results(each, x, along) for each in (flat, whole)), strict=True):
+    for first, second in zip(*(results(each, x, along) for each in (flat, long)), strict=True):
         np.testing.assert_allclose(second, first, rtol=1e-9, atol=1e-12)
     many = tuple(array.reshape(100, 3, -1) for array in data(300))
     problem = JaxNetwork(MPI.COMM_SELF, perceptron, tree, many, "softmax")
@@ -142,9 +140,8 @@ def convolutional(precision):
     }
     inputs = stream.standard_normal((40, 6, 6, 2))
     labels = np.eye(2)[(inputs[:, :3].sum(axis=(1, 2, 3)) > 0).astype(int)]
-    return JaxNetwork(
-        MPI.COMM_SELF, images, tree, (inputs, labels), "softmax", precision=precision
-    ), tree
+    rows = inputs, labels
+    return JaxNetwork(MPI.COMM_SELF, images, tree, rows, "softmax", precision=precision), tree
 
 
 def test_a_convolution_is_jaxs_own_and_its_patches_meet_the_kernel_in_order():

@@ -157,8 +157,6 @@ def test_solvers_that_take_preconditioners_take_it(solver):
     for preconditioner in ("identity", "kronecker"):
         problem = objective(MPI.COMM_SELF, sizes=(4, 8, 6, 3), loss="softmax", rows=30)
         options = {"steps": 4} if solver == "hessian-free" else {}
-        result = thalweg.minimize(
-            problem, solver=solver, preconditioner=preconditioner, iterations=15, **options
-        )
+        result = thalweg.minimize(problem, None, solver, preconditioner, iterations=15, **options)
         ends.append(result.objective)
     assert ends[1] < ends[0]

@@ -46,9 +46,8 @@ def test_a_solver_may_run_on_another_problem_within_its_own_run():
             few = autoencoder(MPI.COMM_SELF, IMAGES[:30, :9], layers=[9, 2])
             inner.append(thalweg.minimize(few, solver=solver, iterations=2))
 
-    outer = thalweg.minimize(
-        autoencoder(MPI.COMM_SELF), solver=solver, iterations=2, callback=callback
-    )
+    problem = autoencoder(MPI.COMM_SELF)
+    outer = thalweg.minimize(problem, solver=solver, iterations=2, callback=callback)
     assert (outer.iterations, inner[0].iterations) == (2, 2)
 
 
@@ -97,10 +96,8 @@ def test_where_both_matrices_agree_it_is_the_damped_newton_step_whatever_the_dir
 )
 def test_a_stop_in_mid_epoch_goes_on_to_the_same_bits(comm, options):
     def build():
-        metric = KroneckerPreconditioner(inverse_every=3)
-        return SubspaceSaddleFree(
-            preconditioner=metric, batch=17, growth=1.3, check_every=2, **options
-        )
+        metric = {"preconditioner": KroneckerPreconditioner(inverse_every=3)}
+        return SubspaceSaddleFree(batch=17, growth=1.3, check_every=2, **metric, **options)
 
     problem = autoencoder(comm, precision="single")
     check_solver(build, problem, problem.initial_point(1), steps=5)
@@ -172,14 +169,10 @@ def test_it_leaves_a_planted_saddle_and_says_that_it_met_one():
 
 def test_growing_batches_end_with_a_low_loss():
     values, labels = load_digits(return_X_y=True)
-    problem = build_mlp(
-        Dataset.from_array(values[:300] / 16, labels[:300], MPI.COMM_SELF),
-        MPI.COMM_SELF,
-        layers=[64, 20, 10],
-    )
-    solver = SubspaceSaddleFree(
-        preconditioner=KroneckerPreconditioner(), batch=50, growth=2.0, damping=1.0
-    )
+    digits = Dataset.from_array(values[:300] / 16, labels[:300], MPI.COMM_SELF)
+    problem = build_mlp(digits, MPI.COMM_SELF, layers=[64, 20, 10])
+    metric = KroneckerPreconditioner()
+    solver = SubspaceSaddleFree(preconditioner=metric, batch=50, growth=2.0, damping=1.0)
     result = thalweg.minimize(problem, solver=solver, iterations=60, decrease=None)
     assert result.trace["batch_rows"][0] == 50
     assert result.trace["batch_rows"][-1] > 50

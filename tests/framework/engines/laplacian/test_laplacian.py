@@ -85,9 +85,7 @@ def test_every_method_solves_any_graph(comm, method, sizes):
     graph = in_pieces(sizes, lonely=82 - sum(sizes))
     layout = layout_of(comm, 82, uneven=len(sizes) == 1)
     rhs = right_hand_side(82) + 3.0
-    solver, x = solve(
-        layout, graph[layout.start : layout.stop], rhs, scale=2.0, method=method, rtol=1e-12
-    )
+    solver, x = solve(layout, layout.local(graph), rhs, scale=2.0, method=method, rtol=1e-12)
     assert solver.components == len(sizes) + 82 - sum(sizes)
     assert method in ("auto", solver.name)
     pieces = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
@@ -225,10 +223,9 @@ def test_bad_input_is_refused_on_all_ranks(comm):
 def test_a_matrix_that_is_not_positive_definite_is_a_numerical_error(comm):
     # The two rows disagree about their weight: no graph has this matrix.
     lopsided = scipy.sparse.csr_matrix(np.array([[0.0, 9.0], [1.0, 0.0]]))
+    degrees = np.array([9.0, 1.0])
     with pytest.raises(NumericalError):
-        LaplacianSolver(
-            Layout(comm, 2), lopsided, degrees=np.array([9.0, 1.0]), method="dense", shift=1e-3
-        )
+        LaplacianSolver(Layout(comm, 2), lopsided, degrees=degrees, method="dense", shift=1e-3)
 
 
 @pytest.mark.ranks(1, 2, 3)

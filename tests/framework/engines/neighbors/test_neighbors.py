@@ -96,9 +96,8 @@ def test_leading_coordinates_suffice_where_the_others_are_small(comm):
 
 def test_bounds_are_as_close_wherever_the_points_lie():
     layout, points = Layout(MPI.COMM_SELF, 256, 5), cloud(256, 5)  # a mean without rounding
-    here, there = (
-        neighbors._Frame(layout, moved, 2).coordinates(moved) for moved in (points, points + 2**30)
-    )
+    both = points, points + 2**30
+    here, there = (neighbors._Frame(layout, moved, 2).coordinates(moved) for moved in both)
     assert np.array_equal(here, there)
 
 
@@ -108,9 +107,8 @@ def test_of_some_rows_they_are_those_that_all_have(comm):
     layout = Layout(comm, *points.shape)
     whole = nearest_neighbors(layout, layout.local(points), 6)
     rows = np.arange(layout.local_rows)[comm.rank :: 3][::-1]
-    for some, every in zip(
-        nearest_neighbors(layout, layout.local(points), 6, rows), whole, strict=True
-    ):
+    part = nearest_neighbors(layout, layout.local(points), 6, rows)
+    for some, every in zip(part, whole, strict=True):
         assert np.array_equal(some, every[rows])
 
 

@@ -90,11 +90,9 @@ def test_the_interval_holds_the_constant_of_extended_precision(family, seed):
     ):
         image = difference @ components.T.astype(np.longdouble)
         truth = np.abs((image**2).sum(axis=1) / lengths - 1).max()
-        for n_leading in range(13):
+        for n in range(13):
             # With pairs to keep, the scan is done again.
-            scan = secants.scan(
-                components, max_pairs=1, n_leading=n_leading, n_further=n_leading % 4
-            )
+            scan = secants.scan(components, max_pairs=1, n_leading=n, n_further=n % 4)
             assert scan.delta_lower <= truth <= scan.delta
             assert scan.delta - scan.delta_lower < 1e-7
 

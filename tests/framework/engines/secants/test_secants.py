@@ -198,12 +198,11 @@ def test_sparse_points_have_the_secants_of_the_same_points_in_full(comm, labels)
 
 @pytest.mark.parametrize("weights", [[0.0, 1.0], [1.0, 1.5], [1.0], [np.nan, 1.0]])
 def test_weights_that_do_not_fit_are_refused(weights):
+    arguments = cloud(40, 5), MPI.COMM_SELF
     with pytest.raises(InputError, match="weight"):
-        secants(
-            cloud(40, 5), MPI.COMM_SELF, pairs=np.array([[0, 1], [2, 3]]), weights=np.array(weights)
-        )
+        secants(*arguments, pairs=np.array([[0, 1], [2, 3]]), weights=np.array(weights))
     with pytest.raises(InputError, match="give the pairs too"):
-        secants(cloud(40, 5), MPI.COMM_SELF, weights=np.array(weights))
+        secants(*arguments, weights=np.array(weights))
 
 
 @pytest.mark.parametrize(

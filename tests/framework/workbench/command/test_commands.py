@@ -152,9 +152,8 @@ def test_help_imports_nothing_heavy():
         "print([n for n in ('numpy', 'mpi4py', 'petsc4py', 'numba') if sys.modules.get(n)])"
     )
     # os.environ, for MPI adds variables to the environment behind Python's back.
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ)
-    )
+    command, environment = [sys.executable, "-c", code], dict(os.environ)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.stdout.endswith("[]\n")
 
 

@@ -152,9 +152,8 @@ def test_integers_that_no_float_tells_apart_are_refused(comm, folder):
     with pytest.raises(InputError, match=r"row 2 of .*csv' .* 9007199254740993 in column 1, wh"):
         load_data({"path": "x.csv"}, comm, folder)
     assert whole(load_data({"path": "x.npy", "rows": 2}, comm, folder))[1, 0] == 2**53
-    write(
-        comm, lambda: (folder / "x.csv").write_text(f"1,{2**53}\n2,12345678901234567000\n3,1e30\n")
-    )
+    text = f"1,{2**53}\n2,12345678901234567000\n3,1e30\n"
+    write(comm, lambda: (folder / "x.csv").write_text(text))
     assert whole(load_data({"path": "x.csv"}, comm, folder))[1, 1] == 12345678901234567000.0
     wanted = load_data({"path": "x.npy", "dtype": "float32"}, comm, folder)
     assert np.array_equal(whole(wanted), table.astype(np.float32))
@@ -171,9 +170,7 @@ def test_integers_that_a_mixed_parquet_table_would_round_are_refused(comm, folde
 
 
 def test_lines_within_quotes_belong_to_the_field(comm, folder):
-    text = (
-        '# made "up\n\na,l,b\n1,"x\n\n# no remark\n#,",4\n\n# a remark\n2,"5"" disk",5\n\n3,y,6\n'
-    )
+    text = '# made "up\n\na,l,b\n1,"x\n\n# no remark\n#,",4\n\n# so\n2,"5"" disk",5\n\n3,y,6\n'
     write(comm, lambda: (folder / "x.csv").write_text(text))
     dataset = load_data({"path": "x.csv", "labels": "l"}, comm, folder)
     assert np.array_equal(whole(dataset), [[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]])
@@ -199,9 +196,8 @@ def test_texts_that_are_one_number_to_a_program_are_labels_of_their_own(comm, fo
     assert [dataset.label_names[label] for label in dataset.labels] == texts
     codes = np.array([b"\xff", b"\xfe"])
     np.savez(folder / "x.npz", X=TABLE[:2], y=codes)
-    assert load_data(
-        {"path": "x.npz", "key": "X", "labels": "y"}, comm, folder
-    ).labels.tolist() == [1, 0]
+    dataset = load_data({"path": "x.npz", "key": "X", "labels": "y"}, comm, folder)
+    assert dataset.labels.tolist() == [1, 0]
 
 
 @pytest.mark.ranks(1, 2, 3)
@@ -290,9 +286,8 @@ def test_annotated_data_are_read_with_a_column_of_their_cells(comm, folder, key,
     dataset = load_data({"path": "x.h5ad", "labels": "kind"}, comm, folder)
     assert np.array_equal(whole(dataset), TABLE)
     assert dataset.label_names == ("", *names)
-    assert np.array_equal(
-        dataset.layout.gather_rows(dataset.partial_labels()), codes + (codes >= 0)
-    )
+    partial = dataset.layout.gather_rows(dataset.partial_labels())
+    assert np.array_equal(partial, codes + (codes >= 0))
     assert load_data({"path": "x.h5ad"}, comm, folder).labels is None
     for code in (-2, len(names)) if column != "nullable" else ():
         codes[3] = code

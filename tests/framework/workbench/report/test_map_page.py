@@ -155,9 +155,8 @@ def test_a_slider_moves_between_maps_turned_onto_one_another(tmp_path):
     name, names, labels, times, unit, places, one, two, three = told
     assert name == "λ = 1"
     assert one == two != three  # a turn, a reflection and a size are undone
-    middle = [
-        (float(a) + float(b)) / 2 for a, b in zip(two.split(","), three.split(","), strict=True)
-    ]
+    ends = (map(float, places_of_one.split(",")) for places_of_one in (two, three))
+    middle = [(a + b) / 2 for a, b in zip(*ends, strict=True)]
     assert [float(z) for z in places.split(",")] == pytest.approx(middle, abs=2e-3)
     # Of three groups one lasts in all maps, and two in the first two.
     assert sorted(re.findall(r"persists over (\d) of 3", names)) == ["2", "2", "3"]

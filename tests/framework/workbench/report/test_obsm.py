@@ -65,13 +65,10 @@ def test_plot_writes_the_map_of_a_run_into_the_file_of_its_data(cells, thalweg_c
     for more, code in ([], 0), ([], 2), (["--overwrite"], 0):
         plotted = thalweg_command("plot", "out", "--obsm", "X_tsne", *more, folder=cells.parent)
         assert plotted.returncode == code, plotted.stderr
+    solution = np.load(cells.parent / "out/solution.npy")
     with h5py.File(cells) as file:
-        np.testing.assert_array_equal(
-            file["obsm/X_tsne"], np.load(cells.parent / "out/solution.npy")
-        )
-    config = (
-        '[data]\nname = "iris"\nrows = 20\n[objective]\nname = "pacmap"\n[stop]\niterations = 2\n'
-    )
+        np.testing.assert_array_equal(file["obsm/X_tsne"], solution)
+    config = '[data]\nname="iris"\nrows=20\n[objective]\nname="pacmap"\n[stop]\niterations=2\n'
     (cells.parent / "c.toml").write_text(config)
     assert thalweg_command("run", "c.toml", "--out", "iris", folder=cells.parent).returncode == 0
     plotted = thalweg_command("plot", "iris", "--obsm", "X_tsne", folder=cells.parent)
