@@ -34,13 +34,13 @@ from thalweg_saddlefree.curvature import (
 )
 from thalweg_saddlefree.curvature.basis import lowest_curvature
 from thalweg_saddlefree.curvature.operator import check_symmetry
-from thalweg_saddlefree.step_search import StepSearch, Trials
+from thalweg_saddlefree.step_search import LEAST_RATIO, ROUNDING, StepSearch, Trials
 
-#: A gradient this much smaller than the largest one met counts as zero.
-STATIONARY = 1e-14
+#: A gradient counts as zero where its square may vanish, and at this part of the largest one met.
+VANISHED, STATIONARY = 1e-150, 1e-14
 
-#: Lengths tried along negative curvature at a stationary point; chosen by hand.
-HALVINGS = 40
+#: Lengths tried along negative curvature where the gradient gives no step; chosen by hand.
+LENGTHS = 40
 
 #: Least damping over the largest Ritz value, unless the user sets it to 0; chosen by hand.
 FLOOR = 1e-7
@@ -124,10 +124,11 @@ class SaddleFree(CurvatureRowsSolver, Solver[SaddleFreeState]):
         """One iteration: a basis, then trials of dampings until the objective falls."""
         draw_curvature_rows(state.objective, self.seed, state.counter, self.curvature_rows)
         slices = Slices.of(state.objective)
-        if state.gradient_norm <= STATIONARY * state.largest_norm:
-            state = self._left_stationary_point(state, slices)
+        if state.gradient_norm > min(VANISHED, STATIONARY * state.largest_norm):
+            moved = self._descended(state, slices)
         else:
-            state = self._descended(state, slices)
+            moved = replace(state, outcome=Status.SMALL_GRADIENT)
+        state = self._left_stationary_point(moved, slices) if moved.x is state.x else moved
         return replace(state, largest_norm=max(state.largest_norm, state.gradient_norm))
 
     # -- parts -----------------------------------------------------------------------------
@@ -202,25 +203,30 @@ class SaddleFree(CurvatureRowsSolver, Solver[SaddleFreeState]):
         return np.asarray((squares / mean + METRIC_FLOOR) ** (-0.5 * EXPONENT))
 
     def _left_stationary_point(self, state: SaddleFreeState, slices: Slices) -> SaddleFreeState:
-        """At a zero gradient: follow the most negative Ritz vector, or end if there is none."""
+        """Follow the most negative Ritz vector where the gradient shows in no value, or end."""
         operator = CurvatureOperator(slices, state.objective, state.x)
         seed = self.seed + 17 * state.counter
-        lowest, vector, steps = lowest_curvature(slices, operator, seed, self.steps)
+        kind = krylov_type(state.objective)
+        lowest, vector, steps = lowest_curvature(slices, operator, seed, self.steps, kind)
         products = state.products + operator.products
         steps += state.lanczos_steps
         state = replace(state, products=products, lanczos_steps=steps, lowest_ritz_value=lowest)
         if vector is None:
-            return replace(state, outcome=Status.SMALL_GRADIENT)
+            return state
         trials = Trials(state, slices)
         length = max(1.0, slices.norm(slices.take(state.x)))
-        for _ in range(HALVINGS):
+        for _ in range(LENGTHS):
+            predicted = 0.5 * lowest * length**2
+            if abs(predicted) <= ROUNDING * abs(state.value):
+                break
             for sign in (1.0, -1.0):
                 step = sign * length * vector
                 value = trials.value(step)
-                if value < state.value:
-                    ratio = (value - state.value) / (0.5 * lowest * length**2)
+                ratio = (value - state.value) / predicted
+                if value < state.value and ratio > LEAST_RATIO:
                     return trials.accepted(
-                        state, step, counter=state.counter + 1, ratio=ratio, step_length=length
-                    )
+                        state, step, counter=state.counter + 1, ratio=ratio, step_length=length,
+                        outcome=Status.RUNNING,
+                    )  # fmt: skip
             length *= 0.25
         return trials.refused(state)

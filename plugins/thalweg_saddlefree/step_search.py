@@ -71,8 +71,9 @@ TRIALS = 40
 #: Smaller dampings tried after a very good step, and doublings of its length; chosen by hand.
 SMALLER, DOUBLINGS = 4, 6
 
-#: A predicted decrease below this part of the objective is lost in its rounding.
-ROUNDING = 1e-13
+#: A predicted decrease below this part of the objective is lost in its rounding; least part of it
+#: that an accepted step gains.
+ROUNDING, LEAST_RATIO = 1e-13, 1e-4
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class StepSearch:
             value = self._try(direction)
             predicted = direction.model.change
             ratio = (value - before) / predicted if predicted < 0 else float("-inf")
-            if value < before and ratio > 1e-4:
+            if value < before and ratio > LEAST_RATIO:
                 return AcceptedStep(value, direction, ratio, damping)
             if abs(predicted) <= ROUNDING * abs(before):
                 # Where values only round, a smaller gradient is the test.

@@ -13,8 +13,9 @@ from thalweg_saddlefree.curvature.slices import Slices, Store
 #: Maximum number of Lanczos steps in a search for negative curvature; chosen by hand.
 MAX_STEPS = 60
 
-#: Ritz values above this part of the largest, negated, are rounding.
-ROUNDING = 1e-10
+#: Ritz values above this part of the largest, negated, are rounding, or above so many rounding
+#: units of the products; the latter was chosen by hand.
+ROUNDING, RITZ_UNITS = 1e-10, 1e3
 
 #: Rounding units of a projection, in the norm of what is projected.
 UNITS = 4.0
@@ -176,15 +177,16 @@ class LanczosBasis:
 
 
 def lowest_curvature(
-    slices: Slices, operator: Product, seed: int, steps: int
+    slices: Slices, operator: Product, seed: int, steps: int, dtype: np.dtype[Any] | None = None
 ) -> tuple[float, np.ndarray | None, int]:
     """Direction of most negative curvature, for a stationary point.  Collective.
 
     The most negative Ritz value, this rank's slice of its unit vector, None where the value is not
     negative, and the Lanczos steps, from a random vector, since there is no gradient to start from.
     """
-    basis = LanczosBasis(slices, slices.layout.random_normal(seed).ravel())
+    basis = LanczosBasis(slices, slices.layout.random_normal(seed).ravel(), dtype)
     basis.extend_to(min(steps, MAX_STEPS), operator)
     size = max(float(np.abs(basis.ritz_values()).max()), 1e-300)
     value, vector = basis.lowest_ritz_pair()
-    return value, vector if value < -ROUNDING * size else None, len(basis)
+    rounding = max(ROUNDING, RITZ_UNITS * basis._rounding)
+    return value, vector if value < -rounding * size else None, len(basis)
