@@ -52,15 +52,21 @@ def _text(thing: Any) -> str:
         # NumPy's functions show an address too.
         named = callable(thing) and hasattr(thing, "__qualname__")
         return f"{thing.__module__}.{thing.__qualname__}" if named else repr(thing)
-    code = thing.__code__
+    code, names = thing.__code__, _names(thing.__code__)
     seen = [cell.cell_contents for cell in thing.__closure__ or ()]
-    seen += [thing.__globals__[name] for name in code.co_names if name in thing.__globals__]
+    seen += [thing.__globals__[name] for name in names if name in thing.__globals__]
     seen += thing.__defaults__ or ()
     # Numba freezes constants when it compiles, those of modules too.
     for module in [entry for entry in seen if isinstance(entry, ModuleType)]:
-        seen += [vars(module)[name] for name in code.co_names if name in vars(module)]
+        seen += [vars(module)[name] for name in names if name in vars(module)]
     known = [_text(entry) for entry in seen]
     return repr((_text(code), known))
+
+
+def _names(code: CodeType) -> list[str]:
+    """Globals and attributes that code uses, with the functions written inside it."""
+    inner = [part for part in code.co_consts if isinstance(part, CodeType)]
+    return [*code.co_names, *(name for part in inner for name in _names(part))]
 
 
 @dataclass(frozen=True, eq=False)

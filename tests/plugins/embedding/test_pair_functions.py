@@ -80,8 +80,8 @@ def test_a_family_of_ones_own_embeds():
 
 def test_compiled_code_is_known_by_the_constants_it_was_compiled_with():
     settings = ModuleType("settings")
-    names = {"settings": settings, "table": np.arange(2000.0)}
-    code = (lambda d: (settings.a * d + table[5], settings.a, 0.0)).__code__  # noqa: F821
+    names = {"settings": settings, "table": np.arange(2000.0), "depth": 1.0}
+    code = (lambda d: (settings.a * d, settings.a, 0.0 * (lambda: depth + table[5])())).__code__  # noqa: F821
 
     def key():
         function = FunctionType(code, names, closure=(CellType(settings),))
@@ -93,6 +93,8 @@ def test_compiled_code_is_known_by_the_constants_it_was_compiled_with():
     settings.a = 2.0
     second = key()
     assert second != first
+    names["depth"] = 2.0
+    assert second != (second := key())
     names["table"] = np.where(np.arange(2000) == 1000, 0.0, np.arange(2000.0))
     assert key() != second
 
