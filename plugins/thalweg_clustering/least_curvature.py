@@ -34,11 +34,15 @@ def least_curvature(objective: StiefelObjective, w: np.ndarray, phi: np.ndarray)
         z = agreed(objective.comm, vector).reshape(w.shape)
         image = across(objective.hessian_product(w, z) - z @ multipliers)
         basis, images = np.vstack([basis, z.ravel()]), np.vstack([images, image.ravel()])
-        values, vectors = np.linalg.eigh(basis @ images.T)
+        products = basis @ images.T
+        values, vectors = np.linalg.eigh(0.5 * (products + products.T))
         rest = vectors[:, 0] @ images - values[0] * (vectors[:, 0] @ basis)
         small = np.linalg.norm(rest) <= TOLERANCE * np.abs(values).max()
-        for _ in range(2):
-            rest = rest - (basis @ rest) @ basis
+        for _ in range(2):  # what is left along W would grow, an eigenvector of across's value 0
+            rest = across((rest - (basis @ rest) @ basis).reshape(w.shape)).ravel()
         vector = rest / max(float(np.linalg.norm(rest)), 1e-300)
-        least, done = agreed(objective.comm, (float(values[0]), small or len(basis) >= size))
+        least, small = agreed(objective.comm, (float(values[0]), bool(small)))
+        done = small or len(basis) >= size
+    if not small and size < (d - q) * q:
+        objective.note(f"least_curvature is a bound from above: {size} products did not settle it")
     return least

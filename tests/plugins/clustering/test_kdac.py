@@ -74,6 +74,14 @@ def written_out(objective, w, labelings, penalty):
     }
 
 
+def test_many_steps_to_the_least_curvature_bring_in_nothing_along_w():
+    points = np.random.default_rng(0).standard_normal((60, 40)) * ([5.0] + [1.0] * 39)
+    data, comm = Dataset.from_array(points, np.arange(60) // 30), MPI.COMM_SELF
+    objective = build_kdac(data, comm, components=1, sigma=3.0, lambda_=0.3, curvature=True)
+    result = thalweg.minimize(objective, solver="ism")
+    assert result.metrics["least_curvature"] == pytest.approx(0.3172, abs=1e-3)  # LAPACK's
+
+
 @pytest.mark.parametrize(("sigma", "holds"), [(0.5, False), (1e3, True)])
 def test_all_measures_are_those_of_their_definitions(sigma, holds):
     """Among them condition (10), in both outcomes."""
