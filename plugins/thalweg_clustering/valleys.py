@@ -16,8 +16,8 @@ from thalweg_clustering.kmeans import kmeans
 #: probability of doing so by chance: on the rows that find a view, and on the others.
 RATIO, JOINED, SEPARATED = 0.6, 0.01, 0.02
 
-#: Rows of a cell of a curved cluster; by hand.
-CELL_ROWS = 40
+#: Rows of a cell of a curved cluster, and least rows at a place of a feature's lattice; by hand.
+CELL_ROWS, PLACE_ROWS = 40, 10
 
 
 class Valleys:
@@ -74,6 +74,19 @@ def chance_without_valley(rows: np.ndarray, labels: np.ndarray) -> float:
         b = np.concatenate([other[between.argmin(axis=1)], other])
         chance[place] = min(chance[place], curved.chance(a, b).max())
     return float(chance.max())
+
+
+def off_lattice(rows: Array) -> Array:
+    """Rows with noise where a feature has few values, as counts and scales: none lies between.
+
+    It is uniform, and as wide as the usual gap.  Of two values each is a mode: these are kept.
+    """
+    rows, draw = np.array(rows, dtype=float), np.random.default_rng(0)
+    for feature in rows.T:
+        gaps = np.diff(np.unique(feature))
+        if 2 <= len(gaps) <= len(feature) / PLACE_ROWS:
+            feature += np.median(gaps) * draw.uniform(-0.5, 0.5, len(feature))
+    return rows
 
 
 def cluster_means(rows: Array, labels: np.ndarray) -> Array:
