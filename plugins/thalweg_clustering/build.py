@@ -331,7 +331,7 @@ def _prepare(
             )
         scale = np.asarray(bandwidths, dtype=float)
         points /= scale
-    active = active_features(layout, points)
+    active = active_features(layout, points, mean / scale)
     if not active.all():
         points = np.ascontiguousarray(points[:, active])
     if points.shape[1] < 2:

@@ -101,10 +101,14 @@ def centered_points(layout: Layout, values: np.ndarray) -> tuple[np.ndarray, np.
     return points, means
 
 
-def active_features(layout: Layout, points: np.ndarray) -> np.ndarray:
-    """Which features are not constant, shape ``(d,)``, bool.  Collective."""
+def active_features(layout: Layout, points: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Which features vary by more than rounding of their means, shape ``(d,)``, bool.  Collective.
+
+    That of a sum of so many rows: ``points`` lack these means.
+    """
     squares = np.asarray(sum_over_ranks(layout.comm, np.einsum("ij,ij->j", points, points)))
-    return np.asarray(squares > 1e-20 * max(float(squares.max(initial=0.0)), 1e-300))
+    rounding = np.finfo(float).eps * max(64, layout.rows) * np.abs(means)
+    return np.asarray(squares > layout.rows * rounding**2)
 
 
 def given_labels(
