@@ -233,6 +233,35 @@ def secant_set(dataset: Dataset, secants: str = "all", n_neighbors: int = 10) ->
     return SecantSet(dataset.values, dataset.layout, labels=labels, neighbors=neighbors)
 
 
+def nearest_sparse(rows: Any, k: int) -> np.ndarray:
+    """The k nearest others of each row of a sparse matrix, shape (n, k), the first of equal ones.
+
+    Products of rows that are far from 0 cancel: those that bounds leave in doubt are compared by
+    their differences.
+    """
+    rows = scipy.sparse.csr_matrix(rows, dtype=float)
+    n, squares = rows.shape[0], np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+    rounding = (np.diff(rows.indptr).max(initial=0) + 16) * np.finfo(float).eps
+    if not 1 <= k < n:
+        raise InputError(f"n_neighbors must be at least 1 and below the number of rows, {n}")
+
+    def apart(row: int, others: np.ndarray) -> np.ndarray:
+        differences = rows[np.full(len(others), row)] - rows[others]
+        return np.asarray(differences.multiply(differences).sum(axis=1)).ravel()
+
+    nearest, step = np.empty((n, k), dtype=np.int64), max(1, 2**22 // n)
+    for first in range(0, n, step):
+        products = (rows[first : first + step] @ rows.T).tocoo()
+        lowest = (1.0 - rounding) * (squares + squares[first : first + step, None])
+        lowest[products.row, products.col] -= 2.0 * products.data
+        np.fill_diagonal(lowest[:, first:], np.inf)
+        for row, bounds in enumerate(lowest, first):
+            limit = apart(row, np.argpartition(bounds, k - 1)[:k]).max()
+            others = np.flatnonzero(bounds <= limit)
+            nearest[row] = others[np.argsort(apart(row, others), kind="stable")[:k]]
+    return nearest
+
+
 def with_opposites(rows: Any) -> Any:
     """Each row and, after it, its opposite, of an array or a sparse matrix."""
     signs = np.resize(np.array([1, -1], dtype=np.int8), 2 * rows.shape[0])[:, None]
