@@ -15,7 +15,7 @@ from thalweg.plugins import Help
 from thalweg_descent import external
 
 #: Newton methods: our preconditioner is the PC of their inner Krylov solver.
-NEWTON = ("nls", "ntr", "ntl", "bnls", "bntr", "bntl", "tron")
+NEWTON = ("nls", "ntr", "bnls", "bntr", "bntl", "tron")
 
 #: Limited-memory methods whose H0 can be set.
 WITH_H0 = ("lmvm", "blmvm")
@@ -23,7 +23,8 @@ WITH_H0 = ("lmvm", "blmvm")
 #: Methods that have no place for a preconditioner.
 PLAIN = ("cg", "bncg", "bqnls", "bqnkls", "bqnktr", "bqnktl")
 
-#: TAO's other types want constraints, residuals or an l1 term, or show no iterate (``nm``).
+#: TAO's other types want constraints, residuals or an l1 term, show no iterate (``nm``), or end the
+#: process where a step of theirs fails (``ntl``: bntl is the same).
 FITTING = tuple(sorted((*NEWTON, *WITH_H0, *PLAIN)))
 
 
