@@ -21,7 +21,7 @@ from thalweg_clustering.kdac import KDACObjective
 from thalweg_clustering.options import KDACOptions
 from thalweg_clustering.prepared_data import Preparation, evenly_spread
 from thalweg_clustering.stiefel_objectives import StiefelObjective
-from thalweg_clustering.valleys import SEPARATED, chance_without_valley, off_lattice
+from thalweg_clustering.valleys import SEPARATED, chance_without_valley, dither
 from thalweg_clustering.view_search import VIEW_ROWS
 
 #: Options that tell what the first labeling of a task other than an alternative is to reproduce.
@@ -234,4 +234,4 @@ def _valley(objective: KDACObjective, outcome: dict[str, Any]) -> float:
     wanted = objective.kernel.points, outcome["labels"]
     sample, labels = (evenly_spread(objective.rows, part, VIEW_ROWS)[1] for part in wanted)
     w = outcome["components"]
-    return on_root(objective.comm, lambda: chance_without_valley(off_lattice(sample) @ w, labels))
+    return on_root(objective.comm, lambda: chance_without_valley(dither(sample) @ w, labels))

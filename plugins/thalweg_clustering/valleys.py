@@ -76,7 +76,7 @@ def chance_without_valley(rows: np.ndarray, labels: np.ndarray) -> float:
     return float(chance.max())
 
 
-def off_lattice(rows: Array) -> Array:
+def dither(rows: Array) -> Array:
     """Rows with noise where a feature has few values, as counts and scales: none lies between.
 
     It is uniform, and as wide as the usual gap.  Of two values each is a mode: these are kept.

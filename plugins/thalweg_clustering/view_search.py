@@ -20,14 +20,7 @@ from thalweg.numerics import squared_distances, unit_rows
 from thalweg.parallel import MPI, Layout, agreed, on_root, one_blas_thread, raise_on_all_ranks
 from thalweg_clustering.agreement import mutual_information, shared_rows
 from thalweg_clustering.kmeans import kmeans
-from thalweg_clustering.valleys import (
-    JOINED,
-    SEPARATED,
-    Valleys,
-    cluster_means,
-    covariance,
-    off_lattice,
-)
+from thalweg_clustering.valleys import JOINED, SEPARATED, Valleys, cluster_means, covariance, dither
 
 #: Most and least rows on which a view is searched, and share that finds one; chosen by hand.
 VIEW_ROWS, LEAST_ROWS, SHARE = 2000, 60, 0.65
@@ -74,7 +67,7 @@ def find_view(
     """
     deviations = points.std(axis=0)
     scale = np.where(deviations > 0, deviations, 1.0)
-    values = (off_lattice(points) - points.mean(axis=0)) / scale
+    values = (dither(points) - points.mean(axis=0)) / scale
     # An outlier makes most of a feature's variance.
     has_outliers = agreed(comm, bool((values**2 > 0.5 * len(values)).any()))
     if len(points) < LEAST_ROWS or has_outliers:

@@ -26,13 +26,7 @@ from thalweg.parallel import (
 from thalweg.plugins import check_parameters, declared_options, estimator
 from thalweg_isometry.certificate import Certificate, certify
 from thalweg_isometry.kept_neighbors import KeptNeighbors
-from thalweg_isometry.near_isometry import (
-    NearIsometry,
-    build,
-    nearest_sparse,
-    secant_set,
-    with_opposites,
-)
+from thalweg_isometry.near_isometry import NearIsometry, build, nearest, secant_set, with_opposites
 
 #: Distance of the mean from the origin, over that of the entries from it, which is far.
 FAR = 10.0
@@ -223,7 +217,7 @@ class LinearIsometry(  # type: ignore[misc]
         layout = Layout(MPI.COMM_SELF, *X.shape)
         neighbors = None
         if self.secants == "neighbors" and pairs is None:
-            neighbors = nearest_sparse(X, self.n_neighbors)
+            neighbors = nearest(X, self.n_neighbors)
         options = {"labels": classes, "neighbors": neighbors, "pairs": pairs, "weights": weights}
         secants = SecantSet(X, layout, **options)
         if self.secants == "sums" and pairs is None:

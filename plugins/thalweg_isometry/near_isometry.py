@@ -233,7 +233,7 @@ def secant_set(dataset: Dataset, secants: str = "all", n_neighbors: int = 10) ->
     return SecantSet(dataset.values, dataset.layout, labels=labels, neighbors=neighbors)
 
 
-def nearest_sparse(rows: Any, k: int) -> np.ndarray:
+def nearest(rows: Any, k: int) -> np.ndarray:
     """The k nearest others of each row of a sparse matrix, shape (n, k), the first of equal ones.
 
     Products of rows that are far from 0 cancel: those that bounds leave in doubt are compared by
