@@ -37,7 +37,7 @@ class SecantAvoidance(SecantSearch[SearchState]):
         left = max(1, self.limit - state.attempt.iterations)
         rows = np.linalg.qr(state.psi.T)[0].T
         done, delta = 0, np.inf
-        while done < min(self.sweep, left) and delta > goal:
+        while done < min(self.sweep, left):
             done += 1
             rows = agreed(active.comm, rows)
             ratios = active.ratios(active.images(rows))
@@ -45,6 +45,8 @@ class SecantAvoidance(SecantSearch[SearchState]):
             high = max_over_ranks(active.comm, float(ratios.max(initial=1.0)))
             psi, delta = np.sqrt(2.0 / (high + low)) * rows, (high - low) / (high + low)
             state = self.approach(state, psi, delta)
+            if delta <= goal:  # as of no secants, which a map of full rank leaves
+                break
             least = float(ratios.min(initial=np.inf))
             holder = int(np.argmin(active.comm.allgather(least)))
             mine = state.cuts.pairs[int(ratios.argmin())] if holder == active.comm.rank else None

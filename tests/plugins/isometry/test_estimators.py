@@ -188,6 +188,12 @@ def test_partial_fit_refuses_data_sets_and_classes_that_come_late(digits):
         fitted.partial_fit(digits[8:12], np.arange(4))
 
 
+def test_a_map_of_full_rank_leaves_no_secant_to_avoid(digits):
+    options = {"adjust": "eigengap", "sweep": 1, "all_below": 0}
+    search = SecantAvoidanceProjection(delta=0.4, n_components=8, solver_options=options)
+    assert search.fit(digits[:60, 20:28]).delta_ < 1e-8
+
+
 #: Shorter searches than users get: each iteration costs messages between the ranks.
 SHORT = {
     FroMax: {"limit": 10, "sweep": 10},
