@@ -4,7 +4,7 @@ import functools
 import operator
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -145,9 +145,27 @@ def run_on_threads(
             for item in items[first : first + turn]:
                 work(item)
 
-        with ThreadPoolExecutor(threads) as pool:
-            for _ in pool.map(work_on_some, range(0, len(items), turn)):
+        turns = [_pool(threads).submit(work_on_some, k) for k in range(0, len(items), turn)]
+        try:
+            for one in turns:
+                one.result()
                 poll()
+        finally:  # also where one failed, none may still write when this returns
+            for one in turns:
+                one.cancel()
+            wait(turns)
+
+
+@functools.cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Threads that wait for work; begun once, since a sum of few rows takes no longer than that.
+
+    Work on them is not shared out again.
+    """
+    return ThreadPoolExecutor(threads, initializer=lambda: numba.set_num_threads(1))
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # no thread survives a fork
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:

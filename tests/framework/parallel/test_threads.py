@@ -1,6 +1,7 @@
 """Ranks times threads do not exceed the cores."""
 
 import os
+import time
 
 import numba
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import threadpoolctl
 
 from thalweg.errors import InputError
-from thalweg.parallel import MPI, job_threads, limit_threads, threads
+from thalweg.parallel import MPI, job_threads, limit_threads, run_on_threads, threads
 from thalweg.parallel.threads import cpu_quota, restored_thread_limits, threads_per_rank
 
 
@@ -69,6 +70,19 @@ def test_jobs_are_counted_as_scikit_learn_counts_them(n_jobs):
         most = numba.config.NUMBA_NUM_THREADS
         assert numba.get_num_threads() == min(most, 1 if n_jobs > 0 else cores)
     assert numba.get_num_threads() == before
+
+
+def test_where_work_fails_none_is_left_running():
+    def work(item):
+        time.sleep(0.01)
+        done.append(1 // item)
+
+    done = []
+    with job_threads(2), pytest.raises(ZeroDivisionError):
+        run_on_threads(work, list(range(40)))
+    count = len(done)
+    time.sleep(0.05)
+    assert len(done) == count < 39
 
 
 def test_a_limit_reaches_blas_numba_and_libraries_loaded_later_and_is_undone(monkeypatch):
