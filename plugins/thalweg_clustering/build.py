@@ -377,10 +377,9 @@ def _from_fewer_rows(
             return settings.weight * layout.rows / rows
         return max(settings.weight, -MAX_NOVELTY / rows)
 
-    sample = settings.on_sample(SAMPLE_ROWS)
+    sample = settings.on_sample(SAMPLE_ROWS, over_ranks=True)
     sample.weight = weight(sample.layout.rows)
-    # Small enough that the ranks would only wait for each other.
-    outcome = on_root(layout.comm, lambda: sample.solved(sigma, components, first))
+    outcome = sample.solved(sigma, components, first)
     if outcome is None:
         raise InputError(
             "the run on a sample that was to find a first W failed; use init = 'spectral'"
