@@ -303,7 +303,9 @@ def build_jax(
         raise InputError(f"'{function}' must return (function, parameters[, rows])")
     rows = None
     if len(made) == 3:
-        count = len(jax.tree_util.tree_leaves(made[2])[0])
-        layout = Layout(comm, count)
+        counts = {np.shape(leaf)[:1] for leaf in jax.tree_util.tree_leaves(made[2])}
+        if len(counts) != 1 or () in counts:
+            raise InputError(f"the rows that '{function}' returns must be arrays of one length")
+        layout = Layout(comm, *counts.pop())
         rows = jax.tree_util.tree_map(lambda leaf: layout.local(np.asarray(leaf)), made[2])
     return JaxObjective(comm, made[0], made[1], rows, precision=precision)
