@@ -15,6 +15,7 @@ import numpy as np
 
 from thalweg.data import Dataset
 from thalweg.driver.assembly import assembled, build_method, checked_rows, objective_identity
+from thalweg.driver.evaluations import read_only
 from thalweg.driver.progress import Callback
 from thalweg.errors import InputError, PluginError, StorageError, reason
 from thalweg.interfaces import Homotopy, Objective
@@ -203,9 +204,9 @@ def _measured(result: Result, dataset: Dataset | None, objective: Objective) -> 
         if dataset is not None:
             rows = dataset.layout.with_columns(dataset.layout.columns)
             rows.comm = own
-            shared = replace(dataset, layout=rows)
+            shared = replace(dataset, layout=rows, values=read_only(dataset.values))
         also = {"objective": objective} if spec.objective else {}
-        measures.update(spec.resolve()(solution, shared, own, **also))
+        measures.update(spec.resolve()(read_only(solution), shared, own, **also))
         as_json(measures)  # raises what result.json cannot hold
 
     for spec in plugins().specs(MetricSpec):

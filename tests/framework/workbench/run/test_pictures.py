@@ -187,6 +187,8 @@ LOOP.append(LOOP)
         (lambda *_: {"x": {1, 2}}, "TypeError: .*JSON"),
         (lambda *_: {"x": LOOP}, "RecursionError"),
         (lambda *_: 3, "TypeError"),
+        (lambda solution, *_: solution.sort(), "ValueError: .*read-only"),
+        (lambda _, dataset, *__: dataset.values.sort(), "ValueError: .*read-only"),
         (fails_on_the_last_rank, "ValueError: only here"),
     ],
 )
