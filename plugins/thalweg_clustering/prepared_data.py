@@ -1,13 +1,12 @@
 """Rows and labels as the objective wants them: checked, centered, without constant features."""
 
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from thalweg.data import check_magnitude, is_missing
+from thalweg.data import check_magnitude, is_missing, is_unknown
 from thalweg.errors import InputError, refuse_masked
 from thalweg.numerics import principal_components, squared_distances
 from thalweg.parallel import (
@@ -22,9 +21,8 @@ from thalweg.parallel import (
     sum_over_ranks,
 )
 
-#: Label of rows whose cluster is not known, and how it is written, by ``numpy.savetxt`` too.
+#: Label of rows whose cluster is not known.
 UNKNOWN = -1
-_UNKNOWN = re.compile(r"|-1(\.0*)?(e\+00)?")
 
 #: Rows whose distances from all others are computed at one time for their median.
 MEDIAN_BLOCK = 16
@@ -158,7 +156,7 @@ def given_labels(
     here = np.unique(labels)
     names = np.unique(np.concatenate([part for part in layout.comm.allgather(here) if len(part)]))
     if unknown:
-        names = names[[name == name and not _UNKNOWN.fullmatch(str(name)) for name in names]]
+        names = names[[name == name and not is_unknown(str(name)) for name in names]]
     if len(names) < 2:
         raise InputError(
             f"{what} has {'a single' if len(names) else 'no'} cluster; give labels of at least two"

@@ -1,6 +1,6 @@
 """Data sets: what they are, and how they are read."""
 
 from thalweg.data.dataset import Dataset, comm_of, validate_data
-from thalweg.data.entries import check_magnitude, is_missing
+from thalweg.data.entries import check_magnitude, is_missing, is_unknown
 
-__all__ = ["Dataset", "check_magnitude", "comm_of", "is_missing", "validate_data"]
+__all__ = ["Dataset", "check_magnitude", "comm_of", "is_missing", "is_unknown", "validate_data"]

@@ -94,7 +94,7 @@ class Dataset(Identified):
         return {**digests, "layout": self.layout, "sparse": getattr(self, "sparse", None)}
 
     def partial_labels(self) -> np.ndarray | None:
-        """Labels of this rank's rows, -1 for unknown ones, called "-1" or ""; or None."""
+        """Labels of this rank's rows, -1 for unknown ones; None without labels."""
         return None if self.labels is None else mark_unknown(self.labels, self.label_names)
 
     def has_unlabeled_rows(self) -> bool:

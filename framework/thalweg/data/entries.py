@@ -14,6 +14,7 @@ EXACT = 2.0**53  #: From here on, floating-point numbers do not tell integers ap
 
 #: An integer as programs and ``numpy.savetxt`` write it; "01", "1_0" and "1E1" are names.
 _INTEGER = re.compile(r"-?((0|[1-9][0-9]*)(\.0*)?|[0-9]\.[0-9]{18}e[+-][0-9]{2})")
+_UNKNOWN = re.compile(r"|-1(\.0*)?(e\+00)?")
 
 
 def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
@@ -66,9 +67,14 @@ def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ..
     return labels.astype(np.int64), tuple(str(value) for value in values)
 
 
+def is_unknown(name: str) -> bool:
+    """Whether a label's name marks rows without one: empty, or -1 as programs write it."""
+    return _UNKNOWN.fullmatch(name) is not None
+
+
 def mark_unknown(labels: np.ndarray, names: tuple[str, ...] | None) -> np.ndarray:
-    """Labels with -1 in place of those called "-1" or nothing, which mark unknown rows."""
-    unknown = np.isin(names or (), ("-1", ""))
+    """Labels with -1 in place of those whose names mark unknown rows."""
+    unknown = np.array([is_unknown(name) for name in names or ()], dtype=bool)
     return np.where(unknown[labels], -1, labels) if unknown.any() else labels
 
 

@@ -55,6 +55,8 @@ def test_labels_count_where_they_are_asked_for_and_new_points_have_none(kind):
     for missing in ("", np.nan, None):
         strings[:3] = missing
         assert kind(target_weight=0.9, **chosen).fit(POINTS, strings)._labels[:3].max() == -1
+    floats = np.where(np.arange(120) < 3, np.nan, np.where(np.arange(120) < 6, -1.0, DIGITS))
+    assert kind(target_weight=0.9, **chosen).fit(POINTS, floats)._labels[:6].max() == -1
 
 
 @pytest.mark.ranks(1, 2)
