@@ -335,8 +335,6 @@ class KDAC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
             )
         return int(alternative)
 
-    # -- what comes in ---------------------------------------------------------------------
-
     def _checked_options(self) -> dict[str, Any]:
         """Options of the objective from the parameters, checked by their declaration."""
         clean = copy.copy(self)

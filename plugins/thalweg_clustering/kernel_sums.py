@@ -217,8 +217,6 @@ class KernelSums:
             self.visit_blocks(z[block.rows], others, work, mine, other_factor, block.poll)
         return float(sum_over_ranks(self.layout.comm, float(totals.sum())))
 
-    # -- the pieces ------------------------------------------------------------------------
-
     def _add_by_pairs(self, strip: Strip) -> None:
         mine, other, triangle, sums, target, poll = strip
         parts = np.zeros((numba.get_num_threads(), sums.shape[1], other[0].shape[1]))

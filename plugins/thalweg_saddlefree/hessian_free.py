@@ -178,8 +178,6 @@ class HessianFree(CurvatureRowsSolver, Solver[HessianFreeState]):
         state = replace(state, counter=state.counter + 1, products=products, last=last)
         return self._searched(state, slices, solution)
 
-    # -- parts -----------------------------------------------------------------------------
-
     def _solve(self, state: HessianFreeState, slices: Slices) -> Callable[[np.ndarray], np.ndarray]:
         """The preconditioner of CG: the one given, or the diagonal of section 4.7.
 

@@ -181,8 +181,6 @@ class _Step:
             jax.tree_util.tree_map(lambda a, b: jnp.where(fine, a, b).astype(b.dtype), state, old),
         )
 
-    # -- parts -----------------------------------------------------------------------------
-
     def _over_ranks(self, function: Callable[..., Any], tree: Any) -> Any:
         """What a collective function makes of each array of a tree; on one rank the tree."""
         comm, lax = self.network.comm, self.jax.lax

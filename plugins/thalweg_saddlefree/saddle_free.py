@@ -131,8 +131,6 @@ class SaddleFree(CurvatureRowsSolver, Solver[SaddleFreeState]):
         state = self._left_stationary_point(moved, slices) if moved.x is state.x else moved
         return replace(state, largest_norm=max(state.largest_norm, state.gradient_norm))
 
-    # -- parts -----------------------------------------------------------------------------
-
     def _descended(self, state: SaddleFreeState, slices: Slices) -> SaddleFreeState:
         """The next iterate, or the same where no damping gives a step that lowers the objective."""
         gauss_newton = self.curvature == "gauss-newton"

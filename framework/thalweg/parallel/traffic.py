@@ -94,9 +94,6 @@ def profile(comm: MPI.Comm, since: Mapping[str, Phase] | None = None) -> list[di
     return comm.allgather({"phases": taken, "peak_memory": peak})  # type: ignore[no-any-return]
 
 
-# -- the clock of a run ----------------------------------------------------------------------------
-
-
 class CompileTime:
     """Seconds during which threads of this process compile or load kernels, one or several."""
 

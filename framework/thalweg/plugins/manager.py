@@ -144,8 +144,6 @@ class Plugins:
                 raise TypeError(f"hook {kind.hook} returned {spec!r}, not of type {kind.__name__}")
         return specs
 
-    # -- look-up ---------------------------------------------------------------------------
-
     def specs(self, kind: type[AnySpec]) -> list[AnySpec]:
         """All specs of a kind: those of each plugin together, in the order it lists them."""
         every: Any = self._specs[kind].values()

@@ -246,9 +246,6 @@ def unknown_option(name: str, known: Iterable[str], owner: str) -> InputError:
     return InputError(f"{owner} has no option '{name}'{suggestion(name, known)}")
 
 
-# -- as code declares them ---------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Help(Limits):
     """Metadata in ``Annotated`` that makes a parameter an option.

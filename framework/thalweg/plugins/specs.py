@@ -326,9 +326,6 @@ class CommandParser(argparse.ArgumentParser):
         raise InputError(f"{message}; see {self.prog} --help")
 
 
-# -- references ----------------------------------------------------------------------------------
-
-
 def citation(specs: Iterable[Spec]) -> str:
     """BibTeX entries for thalweg and for the methods of these plugins, each once.
 

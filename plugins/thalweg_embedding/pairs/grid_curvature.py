@@ -88,8 +88,6 @@ class GridCurvature:
             return np.maximum(rows, 0.0)
         return rows - self._box.split.far(1)(np.zeros(1))[0]  # of a point with itself
 
-    # -- convolutions ----------------------------------------------------------------------
-
     def _modes(self, convex: bool) -> Matrix:
         """Modes of half the Hessian of Phi, entries i <= j, or of 2 phi'' u_i^2."""
         box, d = self._box, self.layout.columns

@@ -341,8 +341,6 @@ class NetworkObjective(
         sketches = {name: sketch(self.rows, block) for name, block in rows.items()}
         return {**super().identity(), **sketches, "held_out": None}
 
-    # -- parts -----------------------------------------------------------------------------
-
     def _flat(self, x: Array) -> np.ndarray:
         return x[:, 0].astype(self.dtype, copy=False)
 

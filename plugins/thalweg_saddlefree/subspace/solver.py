@@ -168,8 +168,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         "negative_steps",
     )  # fmt: skip
 
-    # -- the interface ---------------------------------------------------------------------
-
     def init(self, objective: Objective, x: Array) -> SubspaceState:
         kind = HessianProduct if self.curvature == "hessian" else GaussNewtonProduct
         require(objective, (kind,), f"curvature = '{self.curvature}'")
@@ -230,8 +228,6 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
 
     def close(self, state: SubspaceState) -> None:
         use_all_rows(state.objective)
-
-    # -- parts -----------------------------------------------------------------------------
 
     def _schedule(self, state: SubspaceState) -> BatchSchedule:
         if not isinstance(state.objective, Minibatches):

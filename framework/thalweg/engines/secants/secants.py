@@ -182,8 +182,6 @@ class SecantSet(Identified):
         part._prepare()
         return part
 
-    # -- facts about the set ---------------------------------------------------------------
-
     def identity(self) -> dict[str, Any]:
         """The points, and which pairs are secants."""
         pairs = self.listed is not None and (self.listed.keys, self.listed.weights)
@@ -272,8 +270,6 @@ class SecantSet(Identified):
         blocks = row_blocks(*self.points.shape)
         differ = any(bool((self.points[block] != first).any()) for block in blocks)
         return any_over_ranks(self.comm, differ)
-
-    # -- the scan --------------------------------------------------------------------------
 
     def scan(
         self,

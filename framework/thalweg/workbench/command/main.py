@@ -192,9 +192,6 @@ Exit codes: 0 converged or budget reached, 2 bad input, 3 numerical failure,
 75 stopped by a signal after writing a checkpoint."""
 
 
-# -- errors and ranks ----------------------------------------------------------------------
-
-
 def _world() -> Any | None:
     """The world communicator if there are several ranks, else None."""
     if "mpi4py.MPI" not in sys.modules and not any(v in os.environ for v in RANK_VARIABLES):
