@@ -218,7 +218,7 @@ THEORY = (
             ("plugins/saddlefree/test_saddle_free.py::"
              "test_saddle_free_leaves_where_newton_converges_to_the_saddle",
              "plugins/saddlefree/test_saddle_free.py::"
-             "test_at_an_exact_saddle_it_follows_negative_curvature")),
+             "test_negative_curvature_is_followed_where_no_value_shows_the_gradient")),
     Theorem("[Martens 2010]", "HF: truncated CG, damping and backtracking",
             ("plugins/saddlefree/test_saddle_free.py::"
              "test_truncated_cg_predicts_the_undamped_model_at_every_kept_iterate",
