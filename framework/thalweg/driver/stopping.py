@@ -44,7 +44,9 @@ class Stop:
     seconds: Annotated[
         float | None, Help("maximum wall time", unit="s", minimum=0, finite=False)
     ] = None
-    gradient: Annotated[float | None, Help("gradient's norm that ends the run", minimum=0)] = None
+    gradient: Annotated[
+        float | None, Help("Euclidean norm of the gradient that ends the run", minimum=0)
+    ] = None
     decrease: Annotated[float | None, Help("relative decrease that ends the run", minimum=0)] = 1e-9
     window: Annotated[int, Help("number of iterations that 'decrease' compares", minimum=1)] = 5
     epochs: Annotated[int | None, Help("maximum number of passes over the data", minimum=1)] = None
