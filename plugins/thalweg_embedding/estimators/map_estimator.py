@@ -316,7 +316,7 @@ class MapEstimator(MapTransformer):
                 # Strings of a data frame are objects.
                 labels = Dataset.from_array(
                     np.zeros((dataset.layout.rows, 1)),
-                    ["" if is_missing(label) else label for label in np.ravel(y).tolist()],
+                    [_plain_label(label) for label in np.ravel(y).tolist()],
                 )
                 names = labels.label_names
                 dataset = replace(dataset, labels=labels.labels, label_names=names)
@@ -374,3 +374,10 @@ class MapEstimator(MapTransformer):
         tags.input_tags.sparse = bool(self._sparse_rows)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _plain_label(label: Any) -> Any:
+    """A label that means the same beside labels of other types: 1 and 1.0 are one, none is ""."""
+    if is_missing(label):
+        return ""
+    return int(label) if isinstance(label, float) and label.is_integer() else label
