@@ -43,6 +43,6 @@ def least_curvature(objective: StiefelObjective, w: np.ndarray, phi: np.ndarray)
         vector = rest / max(float(np.linalg.norm(rest)), 1e-300)
         least, small = agreed(objective.comm, (float(values[0]), bool(small)))
         done = small or len(basis) >= size
-    if not small and size < (d - q) * q:
+    if not small:
         objective.note(f"least_curvature is a bound from above: {size} products did not settle it")
     return least
