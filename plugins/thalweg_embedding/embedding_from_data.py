@@ -40,7 +40,13 @@ from thalweg_embedding.pairs.pair_sum import CombinedPairs
 from thalweg_embedding.pairs.sum_methods import attractive_sum, repulsive_sum
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 from thalweg_embedding.plugin import STOP
-from thalweg_embedding.start import Start, check_dimensions, eigenvectors, principal_components
+from thalweg_embedding.start import (
+    Start,
+    check_dimensions,
+    check_start,
+    eigenvectors,
+    principal_components,
+)
 
 
 def embedding(
@@ -88,10 +94,8 @@ def embedding(
     layout = dataset.layout.with_columns(chosen.dimensions)
     check_dimensions(layout)
     affinities = weights if isinstance(weights, Affinities) else Affinities(weights)
+    check_start(start, layout)
     with raise_on_all_ranks(dataset.comm):
-        shape = layout.local_rows, layout.columns
-        if start is not None and np.shape(start) != shape:
-            raise InputError(f"start must be an array of shape {shape}")
         if weights is not None and np.shape(affinities.weights)[1:] != (layout.rows,):
             raise InputError(f"weights must be a matrix of {layout.rows} columns, a row a point")
     anchors = Anchors.of(chosen.anchors, chosen.anchor_weight, layout)

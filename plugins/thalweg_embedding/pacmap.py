@@ -18,7 +18,7 @@ from thalweg_embedding.pairs.parametric import pacmap_functions
 from thalweg_embedding.pairs.sum_methods import attractive_sum
 from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
 from thalweg_embedding.plugin import STOP
-from thalweg_embedding.start import Start, check_dimensions, principal_components
+from thalweg_embedding.start import Start, check_dimensions, check_start, principal_components
 
 #: Weights of mid-near pairs in the stages; in the paper they fall from 1000 to 3 in a hundred
 #: steps, stay there for another hundred, and are 0 from then on.
@@ -103,6 +103,7 @@ def of_pairs(
     init, scale = chosen.init, chosen.init_scale
     layout = dataset.layout.with_columns(chosen.dimensions)
     check_dimensions(layout)
+    check_start(start, layout)
     notes: list[str] = []
     pairs = pair_sets(dataset, chosen, notes.append)
     if init == "auto":

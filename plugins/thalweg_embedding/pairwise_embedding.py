@@ -19,7 +19,8 @@ from thalweg.engines.laplacian import AttractiveLaplacian
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError
 from thalweg.interfaces import Homotopy, Objective
-from thalweg.parallel import Array, Layout, min_over_ranks, sketch, sum_over_ranks
+from thalweg.numerics import inner_products
+from thalweg.parallel import Array, Layout, agreed, min_over_ranks, sketch, sum_over_ranks
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.defaults import ROWS_PER_STEP, STAGE_ITERATIONS, START_SCALE
 from thalweg_embedding.families import stop_name
@@ -36,6 +37,9 @@ PRODUCT, DIAGONAL, CONVEX_PRODUCT, CONVEX_DIAGONAL = SecondOrder
 
 #: Below this the sum of an exponential repulsion is computed again, shifted.
 TINY = 1e-280
+
+#: Deviation of a flat map along its narrowest direction, as a share of its widest side.
+FLAT = 1e-6
 
 #: Terms of a point: its neighbors' and, in time, those of a mesh.
 TERMS_OF_POINT = 300
@@ -144,7 +148,7 @@ class PairwiseEmbedding(
         rows = self.start.rows(seed)
         apart = self._moved_apart(rows)
         if apart is not rows and self.layout.rows > 2:
-            self.note(f"the start was narrower than {START_SCALE:g}: random numbers were added")
+            self.note(f"the start was flat, or narrower than {START_SCALE:g}: noise was added")
         return apart
 
     def value(self, x: Array) -> float:
@@ -296,8 +300,15 @@ class PairwiseEmbedding(
         return self._moved_apart(x)
 
     def _moved_apart(self, x: Array) -> Array:
-        if self.widest_side(x) < START_SCALE:
+        side = self.widest_side(x)
+        if side < START_SCALE:
             return x + self.layout.random_normal(0, START_SCALE)
+        if x.shape[1] > 1:
+            # No force leads off a line, or another flat that the points lie on.
+            mean = np.asarray(sum_over_ranks(self.comm, x.sum(axis=0))) / self.layout.rows
+            spread = np.linalg.eigvalsh(inner_products(self.layout, x - mean, x - mean))[0]
+            if agreed(self.comm, bool(spread <= self.layout.rows * (FLAT * side) ** 2)):
+                return x + self.layout.random_normal(0, min(START_SCALE, 0.01 * side))
         return x
 
     # -- reports ---------------------------------------------------------------------------

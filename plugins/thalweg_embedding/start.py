@@ -8,7 +8,7 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.numerics import principal_components as projected
-from thalweg.parallel import Layout, any_over_ranks, sum_over_ranks
+from thalweg.parallel import Layout, any_over_ranks, raise_on_all_ranks, sum_over_ranks
 from thalweg_embedding.affinities.distances import own_rows
 from thalweg_embedding.affinities.symmetric import Weights
 from thalweg_embedding.defaults import START_SCALE
@@ -36,6 +36,14 @@ class Start:
         if self.fixed is not None:
             return self.fixed + self.layout.random_normal(seed, self.noise)
         return self.layout.random_normal(seed, self.scale)
+
+
+def check_start(start: np.ndarray | None, layout: Layout) -> None:
+    """Refuse a start that is not this rank's rows of a map.  Collective."""
+    shape = layout.local_rows, layout.columns
+    with raise_on_all_ranks(layout.comm):
+        if start is not None and np.shape(start) != shape:
+            raise InputError(f"start must be an array of shape {shape}")
 
 
 def check_dimensions(layout: Layout) -> None:

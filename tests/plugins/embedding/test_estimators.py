@@ -172,5 +172,8 @@ def test_a_start_that_has_collapsed_is_no_end(estimator):
     rows, places = random.normal(size=(80, 5)), random.normal(size=(80, 2))
     tiny = estimator(init=1e-8 * places).fit(rows)
     assert any("narrower than" in note for note in tiny.notes_)
+    line = estimator(init=places[:, :1] * [1.0, 2.0]).fit(rows)
+    assert any("was flat" in note for note in line.notes_)
+    assert np.linalg.svd(line.embedding_, compute_uv=False)[1] > 0.1
     small = estimator(init=0.01 * places).fit(rows)
     assert tiny.objective_ == pytest.approx(small.objective_, rel=0.1)

@@ -160,6 +160,8 @@ def test_what_pacmap_cannot_take_is_said(comm):
         pacmap(SparseDataset.of(scipy.sparse.identity(20, format="csr")), comm)
     with pytest.raises(InputError, match="further pairs that its run ended with"):
         localmap(digits(comm), comm).row_measures(None, None)
-    objective = pacmap(digits(comm), comm, metric="cosine")
+    with pytest.raises(InputError, match="start must be an array of shape"):
+        pacmap(data := digits(comm), comm, start=np.zeros((data.layout.local_rows, 1)))
+    objective = pacmap(data, comm, metric="cosine")
     with pytest.raises(InputError, match="mid_near_weight must be a finite number of at least 0"):
         objective.check_homotopy(-1.0)
