@@ -9,10 +9,11 @@ from sklearn.datasets import load_digits
 import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
-from thalweg.parallel import MPI
+from thalweg.parallel import MPI, Layout
 from thalweg.testing import check_capabilities, check_gradient, check_resumption
 from thalweg_descent.lbfgs import LBFGS
 from thalweg_embedding import TSNE, PaCMAP, objectives
+from thalweg_embedding.anchors import anchor_table
 from thalweg_embedding.preconditioners.spectral import SpectralDirection
 
 POINTS = load_digits().data[:83]
@@ -142,3 +143,12 @@ def test_anchors_that_do_not_fit_are_refused(anchors, words):
         TSNE(anchors=anchors, anchor_weight=1.0).fit(POINTS)
     with pytest.raises(TypeError, match="maps whose points all repel take them"):
         PaCMAP(anchors=TABLE)
+
+
+def test_a_file_of_anchors_names_rows_of_the_source(tmp_path):
+    np.savetxt(tmp_path / "a.csv", [[3, 1.0, 2.0], [4, 5.0, 6.0]], delimiter=",")
+    layout, chosen = Layout(MPI.COMM_SELF, 2, 2), np.array([True, False, False, True, False])
+    table = anchor_table(tmp_path / "a.csv", layout, chosen)
+    np.testing.assert_array_equal(table, [[1, 1.0, 2.0]])
+    with pytest.raises(InputError, match="no anchor is among the rows"):
+        anchor_table(tmp_path / "a.csv", layout, ~chosen & (np.arange(5) != 4))
