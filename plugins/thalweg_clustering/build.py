@@ -171,8 +171,8 @@ def _settings(
                 raise InputError(f"the links cannot be read from '{file}': {error}") from error
 
         pairs = np.asarray(on_root(comm, read))
-        if dataset.chosen is not None and len(pairs):  # they name rows of the source
-            numbers = np.where(dataset.chosen, np.cumsum(dataset.chosen) - 1, -1)
+        numbers = dataset.numbers
+        if numbers is not None and len(pairs):  # they name rows of the source
             ends = numbers[linked_rows(pairs, len(numbers))]
             pairs = np.column_stack([ends, pairs[:, 2]])[(ends >= 0).all(axis=1)]
             if not len(pairs):

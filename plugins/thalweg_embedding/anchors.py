@@ -21,14 +21,14 @@ from thalweg_embedding.preconditioners.spectral import SpectralDirection
 from thalweg_embedding.relocation import RowMatrix, degrees_and_free, placed_weights
 
 
-def anchor_table(given: Any, layout: Layout, chosen: np.ndarray | None = None) -> np.ndarray:
+def anchor_table(given: Any, layout: Layout, numbers: np.ndarray | None = None) -> np.ndarray:
     """Numbers of anchored points, and after each its place; shape (n_anchored, 1 + columns).
 
     ``given``: that table, also as a dictionary or the name of a file, ``.npy`` or lines ``number,
     x, y``; or rows of places, NaN of points that are free as those beyond the last are.  A file
-    names rows of the source, of which ``chosen`` tells those that are points.
+    names rows of the source, which ``numbers`` tells as points, -1 where they are none.
     """
-    chosen = chosen if isinstance(given, str | Path) else None
+    numbers = numbers if isinstance(given, str | Path) else None
     refuse_masked(given, "the anchors")
     try:
         if isinstance(given, Mapping):
@@ -45,16 +45,16 @@ def anchor_table(given: Any, layout: Layout, chosen: np.ndarray | None = None) -
     if table.shape[1:] == (layout.columns,):
         table = np.column_stack([np.arange(len(table)), table])[~np.isnan(table).all(axis=1)]
     fits = table.shape == (len(np.unique(table[:, 0])), 1 + layout.columns) and table.size > 0
-    count = layout.rows if chosen is None else len(chosen)
+    count = layout.rows if numbers is None else len(numbers)
     known = np.isin(table[:, 0], np.arange(count)).all() and np.isfinite(table).all()
     if not (fits and known):
         raise InputError(
             f"anchors must be rows of {layout.columns} coordinates, NaN for free points, or of the "
             f"number of a point, each once from 0 to {count - 1}, and its coordinates"
         )
-    if chosen is not None:
-        table = table[chosen[table[:, 0].astype(int)]]
-        table[:, 0] = (np.cumsum(chosen) - 1)[table[:, 0].astype(int)]
+    if numbers is not None:
+        table[:, 0] = numbers[table[:, 0].astype(int)]
+        table = table[table[:, 0] >= 0]
         if not len(table):
             raise InputError("no anchor is among the rows that [data] chooses")
     return table
@@ -75,7 +75,7 @@ class Anchors:
 
     @classmethod
     def of(
-        cls, given: Any, weight: float | None, layout: Layout, chosen: np.ndarray | None = None
+        cls, given: Any, weight: float | None, layout: Layout, numbers: np.ndarray | None = None
     ) -> "Anchors | None":
         """What a user gives, the same on all ranks.  Collective.
 
@@ -88,7 +88,7 @@ class Anchors:
         with raise_on_all_ranks(layout.comm):
             own = given if isinstance(given, str | Path) else anchor_table(given, layout)
         refuse_differing(layout.comm, "the anchors", own)
-        table = on_root(layout.comm, lambda: anchor_table(own, layout, chosen))
+        table = on_root(layout.comm, lambda: anchor_table(own, layout, numbers))
         rows = table[:, 0].astype(int) - layout.start
         here, places = (rows >= 0) & (rows < layout.local_rows), np.zeros(layout.shape)
         anchored, rows = np.zeros((layout.local_rows, 1), dtype=bool), rows[here]

@@ -98,7 +98,7 @@ def embedding(
     with raise_on_all_ranks(dataset.comm):
         if weights is not None and np.shape(affinities.weights)[1:] != (layout.rows,):
             raise InputError(f"weights must be a matrix of {layout.rows} columns, a row a point")
-    anchors = Anchors.of(chosen.anchors, chosen.anchor_weight, layout, dataset.chosen)
+    anchors = Anchors.of(chosen.anchors, chosen.anchor_weight, layout, dataset.numbers)
     made = _Embedding(family, dataset, chosen, layout, anchors)
     notes: list[str] = []
     if weights is None:

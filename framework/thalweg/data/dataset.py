@@ -97,6 +97,11 @@ class Dataset(Identified):
         """Labels of this rank's rows, -1 for unknown ones; None without labels."""
         return None if self.labels is None else mark_unknown(self.labels, self.label_names)
 
+    @property
+    def numbers(self) -> np.ndarray | None:
+        """Of each row of the source its number here, -1 where it is left out; None for all."""
+        return None if self.chosen is None else np.where(self.chosen, self.chosen.cumsum() - 1, -1)
+
     def has_unlabeled_rows(self) -> bool:
         """Whether rows lack a label; -1 may be a class, as beside 1."""
         return "" in (self.label_names or ())

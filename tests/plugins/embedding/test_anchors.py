@@ -147,8 +147,8 @@ def test_anchors_that_do_not_fit_are_refused(anchors, words):
 
 def test_a_file_of_anchors_names_rows_of_the_source(tmp_path):
     np.savetxt(tmp_path / "a.csv", [[3, 1.0, 2.0], [4, 5.0, 6.0]], delimiter=",")
-    layout, chosen = Layout(MPI.COMM_SELF, 2, 2), np.array([True, False, False, True, False])
-    table = anchor_table(tmp_path / "a.csv", layout, chosen)
+    layout = Layout(MPI.COMM_SELF, 2, 2)
+    table = anchor_table(tmp_path / "a.csv", layout, np.array([0, -1, -1, 1, -1]))
     np.testing.assert_array_equal(table, [[1, 1.0, 2.0]])
     with pytest.raises(InputError, match="no anchor is among the rows"):
-        anchor_table(tmp_path / "a.csv", layout, ~chosen & (np.arange(5) != 4))
+        anchor_table(tmp_path / "a.csv", layout, np.array([0, -1, 1, -1, -1]))
