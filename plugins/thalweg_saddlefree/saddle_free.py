@@ -219,9 +219,8 @@ class SaddleFree(CurvatureRowsSolver, Solver[SaddleFreeState]):
                 break
             for sign in (1.0, -1.0):
                 step = sign * length * vector
-                value = trials.value(step)
-                ratio = (value - state.value) / predicted
-                if value < state.value and ratio > LEAST_RATIO:
+                ratio = (trials.value(step) - state.value) / predicted
+                if ratio > LEAST_RATIO:
                     return trials.accepted(
                         state, step, counter=state.counter + 1, ratio=ratio, step_length=length,
                         outcome=Status.RUNNING,

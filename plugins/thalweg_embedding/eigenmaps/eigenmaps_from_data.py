@@ -69,7 +69,8 @@ def laplacian_eigenmaps(
     null = 1.0 / scaling
     null /= np.sqrt(float(sum_over_ranks(layout.comm, float(null @ null))))
     made = EigenvectorEmbedding(layout, matrix, null, scaling, "laplacian-eigenmaps", components)
-    made.options = None if affinity == "precomputed" else made.options
+    if affinity == "precomputed":
+        made.options = None
     return made
 
 
