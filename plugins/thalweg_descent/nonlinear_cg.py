@@ -126,7 +126,9 @@ class NonlinearCG(Descent):
 
     line_search: str = "strong-wolfe"
     curvature: float = 0.1
-    beta: Annotated[str, Help("what makes steps conjugate", choices=BETA_RULES)] = "polak-ribiere+"
+    beta: Annotated[str, Help("rule that makes directions conjugate", choices=BETA_RULES)] = (
+        "polak-ribiere+"
+    )
     restart: Annotated[
         int | None, Help("steps between restarts along -B^-1 g; as many as unknowns", minimum=1)
     ] = None

@@ -82,7 +82,9 @@ class RandomProjection(BaselineSearch[SearchState]):
 class Adagio(BaselineSearch[SearchState]):
     """Solver ``adagio``: principal directions, and a Gaussian projection of what they leave."""
 
-    share: Annotated[float, Help("share of principal directions", above=0, below=1)] = 0.5
+    share: Annotated[
+        float, Help("share of the rows that are principal directions", above=0, below=1)
+    ] = 0.5
 
     def map_of(self, state: SearchState, rank: int) -> np.ndarray:
         leading = state.secants.directions[: int(np.ceil(self.share * rank))]

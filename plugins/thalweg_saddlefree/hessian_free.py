@@ -142,7 +142,9 @@ class HessianFree(CurvatureRowsSolver, Solver[HessianFreeState]):
     """
 
     damping: Annotated[float, Help("initial damping", unit="curvature", above=0)] = 1.0
-    progress: Annotated[float, Help("the model's relative progress that ends CG", above=0)] = 5e-4
+    progress: Annotated[
+        float, Help("relative progress of the model at which CG stops", above=0)
+    ] = 5e-4
     steps: Annotated[int, Help("maximum number of CG iterations per direction", minimum=1)] = 250
 
     requires: ClassVar[tuple[type[Capability], ...]] = (GaussNewtonProduct,)

@@ -280,7 +280,9 @@ def build_jax(
     function: Annotated[
         str, Help("'module:name' of a function that returns (function, parameters[, rows])")
     ] = "",
-    precision: Annotated[Literal["double", "single"], Help("precision in JAX")] = "double",
+    precision: Annotated[
+        Literal["double", "single"], Help("precision of what JAX computes")
+    ] = "double",
 ) -> JaxObjective:
     """Objective ``jax``.
 

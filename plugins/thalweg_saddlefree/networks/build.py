@@ -82,7 +82,9 @@ class AutoencoderOptions(NetworkOptions):
             minimum=1,
         ),
     ] = None
-    code: Annotated[str, Help("activation of the code", choices=tuple(ACTIVATIONS))] = "linear"
+    code: Annotated[str, Help("activation of the code layer", choices=tuple(ACTIVATIONS))] = (
+        "linear"
+    )
     loss: Annotated[
         Literal["squared", "cross-entropy"],
         Help("half the squared error, or cross-entropy with logistic outputs"),

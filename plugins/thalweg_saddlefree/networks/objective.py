@@ -52,7 +52,9 @@ class NetworkOptions:
     output: Annotated[
         str, Help("activation of the output with the squared loss", choices=("linear", *_NONLINEAR))
     ] = "linear"
-    l2: Annotated[float, Help("weight decay: half of it times squared weights", minimum=0.0)] = 0.0
+    l2: Annotated[
+        float, Help("weight decay: half of it times the squared weights is added", minimum=0.0)
+    ] = 0.0
     initialization: Annotated[
         str, Help("scheme of the starting weights", choices=tuple(INITIALIZATIONS))
     ] = "glorot"
