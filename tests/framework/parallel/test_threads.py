@@ -86,8 +86,6 @@ def test_where_work_fails_none_is_left_running():
 
 
 def test_a_limit_reaches_blas_numba_and_libraries_loaded_later_and_is_undone(monkeypatch):
-    import numba
-
     monkeypatch.setenv("THALWEG_THREADS", "1")
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)

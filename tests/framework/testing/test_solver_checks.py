@@ -192,7 +192,7 @@ STEPPED = {
         after, counts=[{"seen": {1, 2}}]
     ),
     "the objective at its x is": lambda state, after: replace(after, value=state.value),
-    "from the gradient at its x": lambda _, after: replace(after, gradient=1.01 * after.gradient),
+    "away from the gradient at its x": lambda _, new: replace(new, gradient=1.01 * new.gradient),
     "a step returns a new state": overwritten,
     "the state before it is another": forgotten,
     "no limit on it would end a run": lambda state, after: replace(after, evaluations=1),

@@ -88,8 +88,8 @@ def test_nothing_is_found_where_rows_have_no_structure_but_that_given():
     for seed in range(2):
         given = (stream := np.random.default_rng(seed)).integers(0, 3, 200)
         mixed = stream.standard_normal((200, 8)) @ stream.standard_normal((8, 8))
-        counts = stream.poisson(1.0, (200, 8)).astype(float)
-        for points in (mixed, mixed + 20.0 * np.eye(8)[given], counts):
+        tailed, counts = stream.standard_t(5, (200, 8)), stream.poisson(1.0, (200, 8)).astype(float)
+        for points in (mixed, mixed + 20.0 * np.eye(8)[given], tailed, counts):
             assert find_view(points, [given]) is None
     for count in (1, 2):
         with pytest.warns(UserWarning, match="the clusters are not separated"):

@@ -81,7 +81,7 @@ def test_a_family_of_ones_own_embeds():
 def test_compiled_code_is_known_by_the_constants_it_was_compiled_with():
     settings = ModuleType("settings")
     names = {"settings": settings, "table": np.arange(2000.0), "depth": 1.0}
-    code = (lambda d: (settings.a * d, settings.a, 0.0 * (lambda: depth + table[5])())).__code__  # noqa: F821
+    code = (lambda d: (settings.a * d + table[5], settings.a, 0 * (lambda: depth)())).__code__  # noqa: F821
 
     def key():
         function = FunctionType(code, names, closure=(CellType(settings),))

@@ -139,6 +139,7 @@ def test_the_metric_reports_what_has_a_meaning(comm):
     dataset = load_data({"name": "iris"}, comm)
     found = embedding_quality(dataset.values[:, :2], dataset, comm)
     assert set(found) == {"neighbor_preservation", "nearest_neighbor_error", "intrinsic_dimension"}
+    assert embedding_quality(dataset.values, dataset, comm)["neighbor_preservation"] == 1.0
     assert embedding_quality(dataset.values[:, :2], None, comm) == {}
     labels, unknown = np.zeros((dataset.layout.local_rows, 2), int), np.full((150, 2), np.nan)
     for wrong in np.zeros((2, 2)), labels, dataset.layout.local(unknown):

@@ -276,9 +276,7 @@ def test_a_map_of_sparse_rows_is_found_without_making_them_full(secants, true_de
     assert fitted.delta_ <= 0.5
     if secants == "neighbors":  # products of a large column cancel
         wide = full.toarray() + 1e9 * np.eye(300)[0]
-        options = {"delta": 0.5, "secants": secants, "n_neighbors": 4}
-        forms = np.array, scipy.sparse.csr_matrix
-        dense, sparse = (NearIsometricEmbedding(**options).fit(form(wide)) for form in forms)
+        dense, sparse = (clone(fitted).fit(form) for form in (wide, scipy.sparse.csr_matrix(wide)))
         assert sparse.n_secants_ == dense.n_secants_
         with pytest.raises(InputError, match="below the number of rows, 60"):
             NearIsometricEmbedding(secants=secants, n_neighbors=60).fit(points)

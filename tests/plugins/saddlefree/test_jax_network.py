@@ -328,10 +328,6 @@ def example():
     return (lambda x: (x["a"] - 3.0) ** 2 + x["b"] ** 4), {"a": 0.0, "b": 1.0}
 
 
-def uneven():
-    return (lambda x, rows: x.sum()), np.ones(3), (np.ones(3), np.ones(4))
-
-
 @pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize("rows", [5, 2])
 def test_derivatives_agree_with_differences_on_any_number_of_ranks(comm, rows):
@@ -350,7 +346,9 @@ def test_a_named_function_is_minimized():
     assert float(tree["a"]) == pytest.approx(3.0)
 
 
-def test_what_is_no_scalar_function_is_refused():
+def test_what_is_no_scalar_function_is_refused(monkeypatch):
+    uneven = (lambda x, rows: x.sum()), np.ones(3), (np.ones(3), np.ones(4))
+    monkeypatch.setitem(globals(), "example", lambda: uneven)
     with pytest.raises(InputError, match="scalar"):
         JaxObjective(MPI.COMM_SELF, lambda p: p * 2, np.ones(3))
     for start, rows, words in (
@@ -363,6 +361,6 @@ def test_what_is_no_scalar_function_is_refused():
             JaxObjective(MPI.COMM_SELF, lambda p, rows: p.sum(), start, rows)
     with pytest.raises(InputError, match="single precision"):
         JaxObjective(MPI.COMM_SELF, None, np.ones(3), np.array([2**31]), precision="single")
-    for name, words in (("nothing", "module:name"), (f"{__name__}:uneven", "of one length")):
+    for name, words in (("nothing", "module:name"), (f"{__name__}:example", "of one length")):
         with pytest.raises(InputError, match=words):
             build_jax(None, MPI.COMM_SELF, function=name)

@@ -136,10 +136,18 @@ def test_every_evaluation_is_counted_also_those_that_lead_nowhere():
     assert result.evaluations == objective.calls > 3
 
 
+def test_at_an_exact_saddle_it_follows_negative_curvature():
+    objective = jax_objective(ginzburg_landau, np.zeros(30))
+    state = SaddleFree().init(objective, np.zeros((30, 1)))
+    assert state.gradient_norm == 0.0
+    for _ in range(30):
+        state = SaddleFree().step(state)
+    assert state.value < 1e-9
+
+
 @pytest.mark.parametrize("start", [0.0, 1e-12, 1e8])  # a maximum, beside it, a steep slope
 def test_negative_curvature_is_followed_where_no_value_shows_the_gradient(start):
-    objective = Distributed(MPI.COMM_SELF)
-    x = np.full(objective.layout.shape, start)
+    objective, x = Distributed(MPI.COMM_SELF), np.full((7, 2), start)
     result = thalweg.minimize(objective, x, solver="saddle-free", iterations=200)
     assert result.status.converged
     assert result.objective < 1e-9
