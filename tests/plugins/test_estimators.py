@@ -4,6 +4,7 @@ import doctest
 import importlib
 import inspect
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,9 +37,7 @@ def rows(comm, bad=False):
     stream = np.random.default_rng(0)
     points = stream.standard_normal((80, 4)) + 4.0 * (np.arange(80) % 2)[:, None] * [1, 0, 0, 0]
     data = Dataset.from_array(points, (np.arange(80) // 2 % 2), comm)
-    if bad:
-        data.values[0, 0] = np.nan
-    return data
+    return replace(data, values=data.values * (np.nan if bad else 1.0))
 
 
 def estimator(kind, **parameters):

@@ -28,7 +28,8 @@ class Dataset(Identified):
     Attributes
     ----------
     values
-        This rank's rows, shape ``(layout.local_rows, layout.columns)``, float32 or float64.
+        This rank's rows, shape ``(layout.local_rows, layout.columns)``, float32 or float64; they
+        cannot be written into, since what comes later reads them too.
     layout
         Global shape and distribution.
     labels
@@ -71,10 +72,11 @@ class Dataset(Identified):
                     "labels, if any, as many integers from 0"
                 )
         refuse_differing(self.comm, "the type of rows, or labels", rows.dtype, labels is None)
-        if rows is self.values and rows.dtype.byteorder in "<>":
-            # MPI does not know an order that is named, though it were the machine's own.
-            plain = rows.dtype.newbyteorder("=")
-            object.__setattr__(self, "values", rows.astype(plain, copy=False).view(plain))
+        # MPI does not know an order that is named, though it were the machine's own.
+        values = self.values.astype(self.values.dtype.newbyteorder("="), copy=False)
+        values = values.view(values.dtype.newbyteorder("="))
+        values.flags.writeable = False
+        object.__setattr__(self, "values", values)
 
     @cached_property
     def digests(self) -> dict[str, str]:

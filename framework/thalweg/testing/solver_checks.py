@@ -13,7 +13,7 @@ import numpy as np
 
 from thalweg.driver import Checkpoints, Stop, drive
 from thalweg.driver.checkpoint_content import ContentWriter
-from thalweg.driver.evaluations import checked_evaluations
+from thalweg.driver.evaluations import checked_evaluations, read_only
 from thalweg.interfaces import Objective, Preconditioner, Solver, SolverState, require
 from thalweg.parallel import MPI, Array, agreed, on_root, sum_over_ranks
 from thalweg.result import Result, Status
@@ -39,7 +39,7 @@ def check_preconditioner(preconditioner: Preconditioner, objective: Objective, x
         One sentence that says what is wrong and by how much.
     """
     require(objective, preconditioner.requires, type(preconditioner).__name__)
-    preconditioner.setup(objective, x)
+    preconditioner.setup(objective, x := read_only(x))
     preconditioner.update(x)
     layout, apply = objective.layout, preconditioner.apply
     residuals = [objective.layout.random_normal(seed) for seed in range(4)]

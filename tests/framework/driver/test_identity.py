@@ -75,7 +75,10 @@ class RowsRidge(Ridge):
 
 
 def a_dataset(rows, comm):
-    return Dataset.from_array(rows, comm=comm)
+    data = Dataset.from_array(rows, comm=comm)
+    with pytest.raises(ValueError, match="read-only"):
+        data.values.sort()  # as an objective might, whose data later measures read too
+    return data
 
 
 def own_rows(rows, comm):

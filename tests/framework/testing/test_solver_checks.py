@@ -114,6 +114,9 @@ APPLIED = {
 def test_a_preconditioner_that_is_wrong_is_found(comm, said):
     kind = type("Wrong", (Diagonal,), {"apply": APPLIED[said]})
     assert re.search(said, refusal(comm, check_preconditioner, kind()))
+    writing = type("Writing", (Diagonal,), {"update": lambda _, x: x.fill(0.0)})()
+    with pytest.raises(ValueError, match="read-only"):
+        refusal(comm, check_preconditioner, writing)
 
 
 @pytest.mark.ranks(1, 2)

@@ -204,7 +204,7 @@ def _measured(result: Result, dataset: Dataset | None, objective: Objective) -> 
         if dataset is not None:
             rows = dataset.layout.with_columns(dataset.layout.columns)
             rows.comm = own
-            shared = replace(dataset, layout=rows, values=read_only(dataset.values))
+            shared = replace(dataset, layout=rows)
         also = {"objective": objective} if spec.objective else {}
         measures.update(spec.resolve()(read_only(solution), shared, own, **also))
         as_json(measures)  # raises what result.json cannot hold
