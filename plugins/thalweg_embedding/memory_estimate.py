@@ -35,6 +35,9 @@ PAIR_KEPT, PAIR_MADE, DRAWN_BYTES, LOCAL_KEPT = 20.0, 15.0, 24.0, 1.5
 #: Modes of the mesh per point while a map is not wide, the most of all, and bytes of one.
 MODES, MAX_MODES, MODE_BYTES = 4.0, 2.0**24, 28.0
 
+#: Rows of which an exact search tries the bounds of distances, to choose their coordinates.
+TRIED = 4096.0
+
 #: Bytes for a pair of points while affinities of all pairs are made.
 DENSE_BYTES = 60.0
 
@@ -72,9 +75,12 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
             neighbors = options.get("n_neighbors") or neighbors
         k = min(rows - 1.0, float(neighbors))
         made, edges = [_neighbors(problem, k), _affinities(problem, k)], 1.4 * k
-    size = 16.0 * decomposed_size(rows, problem.columns) ** 2
-    start = PhaseEstimate("start", 0.0, size, advice="use [data] components")
-    return [_load(problem), *made, start, *_laplacian(problem), _iterations(problem, edges)]
+    n, columns, advice = problem.local_rows, problem.columns, "use [data] components"
+    size = 24.0 * decomposed_size(rows, columns) ** 2 + 16.0 * n * columns
+    start = PhaseEstimate("start", 0.0, size, advice)
+    measures = PhaseEstimate("measures", 0.0, _sought(n, columns), advice)
+    run = [*_laplacian(problem), _iterations(problem, edges)]
+    return [_load(problem), *made, start, *run, measures]
 
 
 def estimate_pacmap(problem: Problem) -> list[PhaseEstimate]:
@@ -151,9 +157,14 @@ def _neighbors(problem: Problem, k: float) -> PhaseEstimate:
         rows = (12.0 + 20.0 * several) * n * columns
     else:
         # Blocks go half of the way round, and the best pairs of their rows back.
-        rows = (8.0 * columns * 3.0 + 44.0 * k) * n if several else 8.0 * n * columns
+        rows = (8.0 * columns * 3.0 + 44.0 * k) * n if several else _sought(n, columns)
     advice = "use a smaller perplexity or n_neighbors, or [data] components"
     return PhaseEstimate("neighbors", 0.0, FOUND * n * k + rows, advice)
+
+
+def _sought(n: float, columns: float) -> float:
+    """Rows in the order of the search, both factors of products, and rows that are tried."""
+    return (16.0 * n + 8.0 * min(n, TRIED)) * columns
 
 
 def _affinities(problem: Problem, k: float) -> PhaseEstimate:

@@ -91,11 +91,14 @@ def nearest_neighbors(
     exact = _checked(layout, values, k)
     some = any_over_ranks(layout.comm, rows is not None)
     frame = _Frame(layout, exact, k)
-    order = spatial_order(frame.coordinates(exact)[:, :-3], _BAND)
+    leading = frame.coordinates(exact)[:, :-3]
+    order = spatial_order(leading, _BAND)
     points, numbers = exact[order], layout.start + order
     if some:
         rows = np.arange(layout.local_rows) if rows is None else np.asarray(rows, dtype=np.int64)
-        order = spatial_order(frame.coordinates(exact[rows])[:, :-3], _BAND)
+        order = spatial_order(leading[rows], _BAND)
+    del leading
+    if some:
         own = _Points(frame, exact[rows[order]], layout.start + rows[order], k)
     else:
         own = _Points(frame, points, numbers, k)
@@ -134,21 +137,35 @@ class _Frame:
         self.rows = layout.rows
         total = np.asarray(sum_over_ranks(layout.comm, exact.sum(axis=0, dtype=float)))
         self.center = total / layout.rows
-        largest = max_over_ranks(layout.comm, float(np.abs(exact - self.center).max(initial=0.0)))
+        furthest = [exact.max(axis=0, initial=-np.inf) - self.center]
+        furthest += [self.center - exact.min(axis=0, initial=np.inf)]
+        largest = max_over_ranks(layout.comm, float(np.max(furthest, initial=0.0)))
         # A power of two: scaling is exact, and squares stay within single precision.
         self.scale = 2.0 ** -np.ceil(np.log2(largest)) if largest > 0 else 1.0
         self.directions = self._leading(exact, k / layout.rows)
 
     def coordinates(self, rows: np.ndarray) -> np.ndarray:
         """Leading coordinates, the norm of the others, half the squared norm, and 1."""
-        centered = (rows - self.center) * self.scale
-        sizes = np.einsum("ij,ij->i", centered, centered)
-        leading, rest = centered, np.zeros(len(rows))
-        if self.directions is not None:
-            leading = centered @ self.directions.T
-            rest = sizes - np.einsum("ij,ij->i", leading, leading)
-            rest = np.sqrt(np.maximum(rest, 0.0) + (rows.shape[1] + 12) * 2.0**-52 * sizes)
-        return _factor(np.column_stack([leading, rest]), sizes)
+        return self.factor(rows, self.center, self.directions)
+
+    def factor(
+        self, rows: np.ndarray, center: np.ndarray, directions: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Rows whose products with those of :func:`_opposite` bound half the squared distances."""
+        columns = (rows.shape[1] if directions is None else len(directions)) + 1
+        factor = np.ones((len(rows), columns + 2), dtype=np.float32)
+        for top in range(0, len(rows), _BAND):  # of wide rows a copy in double precision is much
+            band = slice(top, top + _BAND)
+            centered = (rows[band] - center) * self.scale
+            sizes = np.einsum("ij,ij->i", centered, centered)
+            leading, rest = centered, np.zeros(len(centered))
+            if directions is not None:
+                leading = centered @ directions.T
+                rest = sizes - np.einsum("ij,ij->i", leading, leading)
+                rest = np.sqrt(np.maximum(rest, 0.0) + (rows.shape[1] + 12) * 2.0**-52 * sizes)
+            factor[band, :-3], factor[band, -3] = leading, rest
+            factor[band, -2] = (0.5 - _error(columns)) * sizes
+        return factor
 
     def _leading(self, exact: np.ndarray, share: float) -> np.ndarray | None:
         """As many principal directions as make the search quickest; None for all coordinates.
@@ -160,7 +177,9 @@ class _Frame:
             return None
 
         def spread(count: int) -> np.ndarray:
-            return (exact[:: -(-n // count)] - self.center) * self.scale
+            centered = exact[:: -(-n // count)] - self.center
+            centered *= self.scale
+            return centered
 
         sample = spread(_SAMPLE)
         if d <= len(sample):
@@ -190,16 +209,11 @@ class _Frame:
         return None if best is None else np.ascontiguousarray(directions[:best])
 
 
-def _factor(coordinates: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Rows whose products with those of :func:`_opposite` bound half the squared distances."""
-    n, columns = coordinates.shape
-    wide = np.empty((n, columns + 2), dtype=np.float32)
-    wide[:, :-2], wide[:, -2], wide[:, -1] = coordinates, (0.5 - _error(columns)) * sizes, 1.0
-    return wide
-
-
 def _opposite(factor: np.ndarray) -> np.ndarray:
-    return np.concatenate([-factor[:, :-2], factor[:, -1:], factor[:, -2:-1]], axis=1).T.copy()
+    opposite = np.empty(factor.shape[::-1], dtype=np.float32)
+    np.negative(factor[:, :-2].T, out=opposite[:-2])
+    opposite[-2], opposite[-1] = factor[:, -1], factor[:, -2]
+    return opposite
 
 
 def _error(columns: int) -> float:
@@ -240,7 +254,8 @@ class _Points:
         k: int,
         limits: np.ndarray | None = None,
     ) -> None:
-        self.exact, self.numbers, self.k, self.scale = exact, numbers, k, frame.scale
+        self.frame, self.scale = frame, frame.scale
+        self.exact, self.numbers, self.k = exact, numbers, k
         self.coordinates = frame.coordinates(exact)
         n, capacity = len(exact), min(k + max(8, k), frame.rows - 1) if k else 0
         self.pairs = np.empty((n, capacity, 2))
@@ -256,11 +271,10 @@ class _Points:
     def search_group(self, top: int) -> None:
         """Search all pairs of some bands from row ``top``, which lie together in space."""
         group = slice(top, top + _BAND * _GROUP)
-        near = (self.exact[group] - self.exact[top].astype(float)) * self.scale  # means round
-        sizes = np.einsum("ij,ij->i", near, near)
-        factor = _factor(near, sizes)
-        tile = factor @ _opposite(factor)
-        slack = 4.0 * _error(near.shape[1]) * float(sizes.max()) + kernels.UNDERFLOW
+        near = self.frame.factor(self.exact[group], self.exact[top].astype(float))  # means round
+        tile = near @ _opposite(near)
+        error = _error(near.shape[1] - 2)
+        slack = 4.0 * error * float(near[:, -2].max()) / (0.5 - error) + kernels.UNDERFLOW
         kernels.bound_limits(tile, top, slack, self.k, self.scale, self.limits, self.thresholds)
         both = self.exact, self.numbers, *self.lists
         kernels.filter_tile(tile, top, top, True, self.k, self.scale, *both, *both)
@@ -341,7 +355,6 @@ def _search(own: _Points, theirs: _Points, rows: slice, poll: Callable[[], None]
     other_bands, other_centers, other_radii = ours if theirs is own else _bands(theirs, every)
     if not bands or not other_bands:
         return
-    right = _opposite(theirs.coordinates)
     apart = scipy.spatial.distance.cdist(centers, other_centers)
     gaps = 0.5 * np.maximum(apart - radii[:, None] - other_radii, 0.0) ** 2
     buffers = threading.local()
@@ -371,5 +384,6 @@ def _search(own: _Points, theirs: _Points, rows: slice, poll: Callable[[], None]
         own.shorten()
         other_group = a // _GROUP < b // _GROUP
         a, b = a[other_group], b[other_group]
+    right = _opposite(theirs.coordinates)
     near = np.argsort(apart[a, b], kind="stable")
     run_on_threads(search_tile, list(zip(a[near].tolist(), b[near].tolist(), strict=True)), poll)

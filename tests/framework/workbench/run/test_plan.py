@@ -27,6 +27,13 @@ def plan(config, ranks, **shape):
     return max(plans(config, ranks, **shape), key=lambda each: each.memory)
 
 
+def test_columns_count_where_rows_are_few():
+    t_sne = {"data": {"name": "blobs", "rows": 10}, **CONFIGURATIONS["t-sne"]}
+    for rows, columns, taken in ((1500, 8000, 0.58), (3000, 4000, 0.91), (8000, 1000, 0.58)):
+        planned = plan(t_sne, 1, rows=rows, columns=columns).memory / 2**30  # as runs took, in GiB
+        assert planned == pytest.approx(taken, rel=0.25)
+
+
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_every_family_says_what_it_takes_without_reading_data(name):
     section = {"data": {"name": "blobs", "rows": 10}, **CONFIGURATIONS[name]}
