@@ -160,8 +160,10 @@ def embedding_quality(
     metric = "" if options is None else getattr(options, "metric", "euclidean")
     if metric == "precomputed" or distances.measured_by_coordinates(metric):
         if metric == "precomputed":
-            tables = distances.nearest_by(dataset, count, metric)
-            before, squared = (layout.gather_some(table, sample) for table in tables)
+            mine = layout.own(sample)
+            tables = distances.nearest_given(dataset, count, mine)
+            of_sample = Layout(comm, len(sample), count, local_rows=len(mine))
+            before, squared = (of_sample.gather_rows(table) for table in tables)
         else:
             rows = distances.measured_rows(dataset, metric).values
             before, squared = nearest_rows(rows, sample, layout, count)
@@ -233,7 +235,8 @@ def nearest_rows(
     """
     mine = layout.own(sample)
     of_sample = Layout(layout.comm, len(sample), count, local_rows=len(mine))
-    indices, squared = nearest_neighbors(layout, values, count, mine)
+    some = mine if len(sample) < layout.rows else None
+    indices, squared = nearest_neighbors(layout, values, count, some)
     return of_sample.gather_rows(indices), of_sample.gather_rows(squared)
 
 

@@ -264,8 +264,7 @@ def _directions(dataset: Dataset, metric: str) -> tuple[Dataset, np.ndarray]:
     if isinstance(dataset, SparseDataset):
         if ANGULAR[metric]:
             raise InputError(
-                "metric 'correlation' would make sparse data dense; use 'cosine', or give dense "
-                "data"
+                "metric 'correlation' would make sparse data dense; use 'cosine', or dense data"
             )
         rows = dataset.sparse.tocsr().astype(np.result_type(dataset.sparse.dtype, np.float32))
         # As thalweg.numerics.unit_rows scales dense rows.
@@ -388,36 +387,41 @@ def square_matrix(dataset: Dataset, what: str) -> Any:
 
 
 def _precomputed(dataset: Dataset, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Neighbors from the distances that the data hold."""
-    layout, sparse = dataset.layout, isinstance(dataset, SparseDataset)
-    matrix = square_matrix(dataset, "distances")
+    """Neighbors from the distances that the data hold, which are checked first.  Collective."""
+    matrix, sparse = square_matrix(dataset, "distances"), isinstance(dataset, SparseDataset)
     lowest = np.asarray(matrix.data if sparse else matrix).min(initial=0.0)
-    if max_over_ranks(layout.comm, float(-lowest)) > 0.0:
+    if max_over_ranks(dataset.comm, float(-lowest)) > 0.0:
         raise InputError("precomputed distances must not be negative")
-    own = layout.start + np.arange(layout.local_rows)
     if not sparse:
         _check_symmetric(dataset)
-        squared = np.array(matrix, dtype=float)
-        squared *= squared
-        squared[np.arange(layout.local_rows), own] = np.inf
-        near = np.argsort(squared, axis=1, kind="stable")[:, :k].astype(np.int64)
-        return near, np.take_along_axis(squared, near, 1)
-    matrix = scipy.sparse.csr_matrix(matrix)
-    rows = np.repeat(np.arange(layout.local_rows), np.diff(matrix.indptr))
-    others = matrix.indices != own[rows]
-    rows, columns, squared = rows[others], matrix.indices[others], matrix.data[others] ** 2
-    counts = np.bincount(rows, minlength=layout.local_rows)
+    return nearest_given(dataset, k, np.arange(dataset.layout.local_rows))
+
+
+def nearest_given(dataset: Dataset, k: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`nearest_by`, of these own rows, by the distances of the data.  Collective."""
+    layout = dataset.layout
+    if not isinstance(dataset, SparseDataset):
+        numbers, squared = np.empty((len(rows), k), np.int64), np.empty((len(rows), k))
+        for place, row in enumerate(rows):  # one at a time: a copy of the matrix may not fit
+            apart = dataset.values[row].astype(float) ** 2
+            apart[layout.start + row] = np.inf
+            numbers[place] = np.argsort(apart, kind="stable")[:k]
+            squared[place] = apart[numbers[place]]
+        return numbers, squared
+    matrix = scipy.sparse.csr_matrix(dataset.sparse)[rows]
+    places = np.repeat(np.arange(len(rows)), np.diff(matrix.indptr))
+    others = matrix.indices != layout.start + rows[places]
+    places, columns, squared = places[others], matrix.indices[others], matrix.data[others] ** 2
+    counts = np.bincount(places, minlength=len(rows))
     fewest = -max_over_ranks(layout.comm, float(-counts.min(initial=layout.rows)))
     k = int(min(k, fewest))
     if fewest < 2:
         raise InputError(
             "each row of a sparse matrix of distances must hold those to at least 2 other points"
         )
-    order = np.lexsort((columns, squared, rows))
-    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    chosen = order[(first[:, None] + np.arange(k)).ravel()]
-    shape = (layout.local_rows, k)
-    return columns[chosen].astype(np.int64).reshape(shape), squared[chosen].reshape(shape)
+    order = np.lexsort((columns, squared, places))
+    chosen = order[((np.cumsum(counts) - counts)[:, None] + np.arange(k)).ravel()]
+    return columns[chosen].astype(np.int64).reshape(-1, k), squared[chosen].reshape(-1, k)
 
 
 def _check_symmetric(dataset: Dataset) -> None:
