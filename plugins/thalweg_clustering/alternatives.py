@@ -199,7 +199,7 @@ def judged(objective: KDACObjective, outcome: dict[str, Any], result: Any = None
         # The objective may prefer few rows that lie alone, eigenvectors halves of a large cluster.
         for by_rows in (False, True):
             if valley > SEPARATED:
-                at_start = objective.outcome(objective.view, by_rows)
+                at_start = objective.outcome_at(objective.view, by_rows)
                 pairs = (valley, outcome), (_valley(objective, at_start), at_start)
                 valley, outcome = min(pairs, key=lambda pair: pair[0])
     alternative = objective.task == "alternative"
@@ -212,7 +212,10 @@ def judged(objective: KDACObjective, outcome: dict[str, Any], result: Any = None
 
 @with_options(KDACOptions)
 def build_search(dataset: Dataset, comm: MPI.Comm, **options: Any) -> KDACObjective:
-    """The objective of the first alternative, whose metrics search for the others.  Collective."""
+    """The objective of the first alternative, whose metrics judge it and search for the others.
+
+    Collective.
+    """
     objective = build_kdac(dataset, comm, **options)
     # Those of other files are among the objective's labelings.
     others = {k: v for k, v in options.items() if k not in ("alternatives", "other_labels")}
@@ -222,10 +225,12 @@ def build_search(dataset: Dataset, comm: MPI.Comm, **options: Any) -> KDACObject
         end = find_alternatives(
             dataset, objective.labelings, count, first=judged(objective, outcome), **others
         )
-        objective.note(f"the search for alternatives ended with {len(end.found)}: {end.reason}")
+        if count > 1 or not end.found:
+            many = len(end.found) or "0, and labels that do not count"
+            objective.note(f"the search for alternatives ended with {many}: {end.reason}")
         return list(end.found) or [cast(Alternative, end.refused)]
 
-    objective.search = search if count > 1 else None
+    objective.search = search
     return objective
 
 

@@ -91,7 +91,7 @@ class KDACObjective(KernelPairSum, Alternation):
     preparation: Preparation  # how the rows were made of the data
     view: np.ndarray | None = None  # W that a search found
 
-    #: Makes alternatives of the outcome of a run, itself the first; None where it is all.
+    #: Makes alternatives of the outcome of a run, as judged the first; None where it is all.
     search: Callable[[dict[str, Any]], Sequence[Any]] | None = None
 
     def __init__(
@@ -256,21 +256,23 @@ class KDACObjective(KernelPairSum, Alternation):
 
     # -- what is reported ------------------------------------------------------------------
 
-    def outcome(self, x: Array, by_rows: bool = False) -> dict[str, Any]:
+    def outcome(self, x: Array) -> dict[str, Any]:
+        """As :meth:`outcome_at`, computed once for a W at which a run ended.  Collective."""
+        w = self.matrix(x)
+        if self._outcome is None or not np.array_equal(self._outcome["components"], w):
+            self._outcome = self.outcome_at(w)
+        return self._outcome
+
+    def outcome_at(self, w: np.ndarray, by_rows: bool = False) -> dict[str, Any]:
         """Labels (of this rank's rows), W, U and all measures at W.  Collective.
 
         Labels are those of k-means on the rows of U or, ``by_rows``, of the data in the subspace.
         U and D are computed again at W, so that the outcome depends on W alone.
         """
-        w = self.matrix(x)
         with one_blas_thread():
-            if by_rows:
-                return self._outcome_at(w, by_rows)
-            if self._outcome is None or not np.array_equal(self._outcome["components"], w):
-                self._outcome = self._outcome_at(w)
-        return self._outcome
+            return self._outcome_at(w, by_rows)
 
-    def _outcome_at(self, w: np.ndarray, by_rows: bool = False) -> dict[str, Any]:
+    def _outcome_at(self, w: np.ndarray, by_rows: bool) -> dict[str, Any]:
         weights = self.weights
         blocks, subspace = self.blocks_at(w, None)
         self._use(blocks)

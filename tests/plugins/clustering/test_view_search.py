@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
+import thalweg
 from thalweg import Dataset
 from thalweg_clustering import KDAC
 from thalweg_clustering.agreement import normalized_mutual_information as nmi
+from thalweg_clustering.alternatives import build_search
 from thalweg_clustering.valleys import SEPARATED, chance_without_valley
 from thalweg_clustering.view_search import _spans, find_view
 
@@ -95,6 +97,21 @@ def test_nothing_is_found_where_rows_have_no_structure_but_that_given():
         with pytest.warns(UserWarning, match="the clusters are not separated"):
             model = KDAC(n_alternatives=count, random_state=0).fit(points, given)
         assert model.alternatives_[0].objection(0.2) == model.stop_reason_
+        data = Dataset.from_array(points, given)
+        run = thalweg.minimize(build_search(data, data.comm, alternatives=count))
+        assert any("labels that do not count: the clusters are not" in note for note in run.notes)
+
+
+def test_a_run_writes_all_alternatives_whose_labels_are_those_of_the_view():
+    stream = np.random.default_rng(0)
+    given, *views = groups = stream.integers(0, 2, (3, 500))
+    points = np.column_stack([*(6.0 * groups), *stream.standard_normal((2, 500))])
+    points += stream.standard_normal((500, 5))
+    points[:5] += 15.0 * stream.standard_normal((5, 5))  # eigenvectors take them for a cluster
+    data = Dataset.from_array(points, given)
+    found = thalweg.minimize(build_search(data, data.comm, alternatives=3)).solution.T
+    assert len(found) == 2
+    assert all(max(nmi(labels, view) for view in views) > 0.8 for labels in found)
 
 
 def test_valleys_lie_between_clusters_straight_or_curved_and_not_across_one():

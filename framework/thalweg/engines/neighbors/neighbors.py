@@ -95,11 +95,12 @@ def nearest_neighbors(
     order = spatial_order(leading, _BAND)
     points, numbers = exact[order], layout.start + order
     if some:
-        rows = np.arange(layout.local_rows) if rows is None else np.asarray(rows, dtype=np.int64)
-        order = spatial_order(leading[rows], _BAND)
+        chosen = np.arange(layout.local_rows) if rows is None else np.asarray(rows, dtype=np.int64)
+        order = spatial_order(leading[chosen], _BAND)
+        chosen = chosen[order]
     del leading
     if some:
-        own = _Points(frame, exact[rows[order]], layout.start + rows[order], k)
+        own = _Points(frame, exact[chosen], layout.start + chosen, k)
     else:
         own = _Points(frame, points, numbers, k)
     with one_blas_thread():
