@@ -380,14 +380,17 @@ class SavedRun:
         if self.checkpoints is None:
             return False
         began, failures = time.perf_counter(), len(self.failures)
+
+        def of_root() -> dict[str, Any]:  # times are each rank's own
+            at = vars(replace(self.at, elapsed=elapsed))
+            return {"progress": at, "seconds": dict(self.seconds), "trace": self.trace.to_array()}
+
         content = {
             "parts": self.parts,
             "state": state,
             "objective": self.objective.state(),
             "preconditioner": self.preconditioner.state() if self.preconditioner else {},
-            "progress": vars(replace(self.at, elapsed=elapsed)),
-            "seconds": self.seconds,
-            "trace": on_root(self.objective.comm, self.trace.to_array),
+            **on_root(self.objective.comm, of_root),
         }
         try:
             self.checkpoints.write(self.objective, self.at.iteration, content)

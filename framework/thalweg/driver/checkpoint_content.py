@@ -136,13 +136,14 @@ class ContentWriter:
         ``hint`` is its annotation, which says whether arrays in it are of rows.  What cannot be
         saved is a ``TypeError``.
         """
-        if isinstance(value, np.generic):
-            value = value.item()
-        if value is None or isinstance(value, bool | int | float | str):
+        if value is None or type(value) in (bool, int, float, str):
+            self._alike[path] = np.array(value if type(value) is float else repr(value))
             return value
+        if isinstance(value, np.generic):  # whose arithmetic is not that of Python's numbers
+            return {"scalar": self._encode_array(np.asarray(value), path, Any)["array"]}
         if isinstance(value, Status):
             return {"status": value.name}
-        if isinstance(value, np.ndarray):
+        if type(value) in (np.ndarray, np.memmap):  # of others an array has not all
             return self._encode_array(value, path, hint)
         inner = f"{path}." if path else ""
         if is_dataclass(value):
@@ -152,7 +153,7 @@ class ContentWriter:
             numbered = enumerate(value)
             entries = [self.encode(v, f"{inner}{i}", _inside(hint, i)) for i, v in numbered]
             return {type(value).__name__: entries}
-        if isinstance(value, Mapping):
+        if type(value) is dict:
             for key in value:
                 if not isinstance(key, str):
                     raise TypeError(f"state field '{path}' has the key {key!r}, not a string")
@@ -203,7 +204,7 @@ class ContentWriter:
             layout.write(self.folder / stored[0], array, self.comm)
 
     def refuse_differing(self) -> None:
-        """Refuse arrays that should be the same on all ranks, and are not.  Collective.
+        """Refuse what should be the same on all ranks, and is not.  Collective.
 
         Only those of rank 0 are saved.  Rows may differ, but no rank may be without them.
         """
@@ -215,7 +216,7 @@ class ContentWriter:
         }
         every, names = zip(*self.comm.allgather((heads, {*heads, *self.rows})), strict=True)
         for name in sorted(set.union(*names) - set.intersection(*names)):
-            raise TypeError(f"state field '{name}' is an array on some ranks, and none on others")
+            raise TypeError(f"state field '{name}' is of another kind on some ranks")
         for name, head in every[0].items():
             if all(other.get(name) == head for other in every):
                 continue
@@ -227,8 +228,8 @@ class ContentWriter:
                 near = np.allclose(first, array, SAME, SAME * largest, equal_nan=True)
             if not all(self.comm.allgather(bool(near))):
                 raise TypeError(
-                    f"state field '{name}' is an array that differs between ranks: annotate it as "
-                    "Rows (this rank's rows of the variable) or OwnRows"
+                    f"state field '{name}' differs between ranks: annotate an array as Rows (this "
+                    "rank's rows of the variable) or OwnRows, and agree on a number"
                 )
 
     def _unused_name(self, path: str) -> str:
@@ -257,8 +258,8 @@ class ContentReader:
         ((kind, content),) = node.items()
         if kind == "status":
             return Status[content]
-        if kind == "array":
-            return self.arrays[content]
+        if kind in ("array", "scalar"):
+            return self.arrays[content][()] if kind == "scalar" else self.arrays[content]
         if kind == "list":
             return [self.decode(entry) for entry in content]
         if kind == "tuple":

@@ -4,6 +4,8 @@ import contextlib
 import errno
 import os
 import shutil
+import signal
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -107,6 +109,7 @@ def test_keys_that_look_alike_are_kept_apart(comm, bowl, folder):
         "../../up": Spread(rows[2]),
         "\u00e9t\u00e9 ": np.array([3.0]),
         "": np.array([4.0]),
+        "number": np.bool_(True),
     }
     checkpoints = Checkpoints(folder)
     checkpoints.write(bowl(comm), 1, content)
@@ -114,6 +117,7 @@ def test_keys_that_look_alike_are_kept_apart(comm, bowl, folder):
     assert list(found) == list(content)
     for part, expected in zip((found["h.0"], found["h"][0], found["../../up"]), rows, strict=True):
         np.testing.assert_array_equal(part["rows"], expected)
+    assert ~found["number"] == np.bool_(False)  # which it is not of Python's True
     assert [found["h"][1], found["h_0"], found["\u00e9t\u00e9 "], found[""]] == [1.0, 2.0, 3.0, 4.0]
     assert not (folder.parent / "up.npy").exists()
 
@@ -160,7 +164,7 @@ def test_rows_that_one_rank_wrote_come_back_on_three(comm, bowl, folder, kind):
 
 @pytest.mark.ranks(2, 3)
 def test_an_array_of_rows_that_no_annotation_declares_is_found(comm, bowl, folder):
-    with pytest.raises(TypeError, match="'own' is an array that differs between ranks: annotate"):
+    with pytest.raises(TypeError, match="'own' differs between ranks: annotate"):
         Checkpoints(folder).write(bowl(comm), 1, {"own": np.array([float(comm.rank)])})
     last_bit = np.array([1.0 + comm.rank * 2.0**-52])  # of another processor
     Checkpoints(folder).write(bowl(comm), 1, {"same": last_bit})
@@ -202,13 +206,18 @@ class Pair(NamedTuple):
 #: What cannot be saved on all ranks, by what is said of it.
 UNFIT = {
     "is annotated as rows, and is a number": lambda rank: Spread(np.array(1.0)),
-    "is a complex": lambda rank: np.complex128(1.0),
+    "is a complex": lambda rank: 1j,
+    "is a MaskedArray": lambda rank: np.ma.ones(2),
+    "is a Counter": lambda rank: Counter("a"),
+    "is a Signals": lambda rank: signal.SIGTERM,
+    "'part.0' differs between ranks": lambda rank: [0.5 + rank],
+    "'part.b' differs between ranks": lambda rank: {"b": 2**64 + rank},
     "is a Pair": lambda rank: Pair(1.0),
     "has the key 0, not a string": lambda rank: {0: 1.0},
     "rows of another type or width.*3": lambda rank: Spread(np.ones((2, 2 + rank))),
     "rows of another type or width.*int": lambda rank: Spread(np.ones(2, int if rank else float)),
-    "on some ranks, and none on others": lambda rank: Spread(np.ones(2) if rank else None),
-    "1' is an array on some": lambda rank: (np.ones(2),) * (1 + rank),
+    "'part.rows' differs between": lambda rank: Spread(np.ones(2) if rank else None),
+    "1' is of another kind": lambda rank: (np.ones(2),) * (1 + rank),
     "differs between ranks": lambda rank: np.ones(2) * rank,
 }
 
