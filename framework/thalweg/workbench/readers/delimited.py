@@ -45,8 +45,10 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
         pairs = zip(*fields[:2], strict=False) if len(fields) > 1 else ()
         header = any(_is_text(first) and not _is_text(second) for first, second in pairs)
     names = [name.strip() for name in fields[0]] if header else []
-    body = lines[1:] if header else lines
-    if not body:
+    rest = iter(lines)
+    if header:
+        next(_fields(rest, delimiter))  # a quoted name may hold ends of lines
+    if not (body := list(rest)):
         raise InputError(f"{what} is empty: it has a header but no rows")
     width = len(fields[1 if header else 0])
     if header and len(names) != width:

@@ -104,7 +104,7 @@ def test_idx_with_labels(comm, folder, suffix):
 
 @pytest.mark.ranks(1, 2)
 def test_csv_with_a_header_names_columns_and_labels(comm, folder):
-    lines = ["a; b;c;species"] + [
+    lines = ['a; "b\n(mm)";c;species'] + [
         ";".join([*map(repr, map(float, row)), name])
         for row, name in zip(TABLE, NAMES, strict=True)
     ]
@@ -373,6 +373,10 @@ def test_grays_of_16_bits_are_read_as_they_are(comm, folder):
     mixed = load_data({"path": "dark"}, comm, folder)  # then all are of 8 bits
     assert mixed.values[0].max() == 0
     assert mixed.values[1].max() == 5
+    Image.fromarray(np.full((3, 4, 3), [1, 2, 3], np.uint8)).save(folder / "dark" / "c.png")
+    Image.fromarray(300 * grays).save(folder / "dark" / "a.png")
+    colored = load_data({"path": "dark"}, comm, folder).values
+    np.testing.assert_array_equal(colored[[0, 2], -3:], [[12, 12, 12], [1, 2, 3]])
 
 
 @pytest.mark.ranks(1, 2, 3)
