@@ -30,7 +30,7 @@ from thalweg_embedding.affinities.distances import own_rows
 from thalweg_embedding.estimators.transformer import MapTransformer, places_new_points
 from thalweg_embedding.new_points import PlacedMap, dataset_of
 from thalweg_embedding.pairs.cells import bounding_box
-from thalweg_embedding.pairwise_embedding import PairwiseEmbedding
+from thalweg_embedding.pairwise_embedding import INFLATED, PairwiseEmbedding
 from thalweg_embedding.point_quality import NEIGHBORS, faithfulness
 from thalweg_embedding.quality import are_kept
 
@@ -51,7 +51,8 @@ class MapEstimator(MapTransformer):
         it all rows, and where it has a parameter ``n_neighbors``, as many as are needed.
     init
         ``"random"``, ``"pca"``, ``"spectral"``, an array (n_samples, n_components), or ``"auto"``:
-        principal components, but random for the elastic embedding.
+        principal components, but random for the elastic embedding.  An array ten times as wide
+        as if its points were a unit apart is scaled to that, and ``notes_`` says so.
     max_iter, tol, n_iter_without_progress
         Iterations, and relative decrease of the objective in the last
         ``n_iter_without_progress`` of them, at which to stop.  By default a run ends where little
@@ -331,13 +332,19 @@ class MapEstimator(MapTransformer):
             parameters = self._checked()
         given = self.keep_data, start is None
         refuse_differing(comm_of(X), "the parameters", parameters, *given)
-        if start is not None and bounding_box(dataset.layout, start)[1] == 0.0:
+        side, dense = 0.0, dataset.layout.rows ** (1.0 / self.n_components)
+        if start is not None and (side := bounding_box(dataset.layout, start)[1]) == 0.0:
             raise InputError("init puts all points at one place, where no force acts")
+        if wide := side > INFLATED * dense and getattr(self, "anchors", None) is None:
+            start = (dense / side) * start
         options = {"start": start, **parameters, **fixed}
         for name in ("neighbor_search", "anchors"):  # objects are no options
             if hasattr(self, name):
                 options.setdefault(name, getattr(self, name))
-        return dataset, type(self)._build(dataset, dataset.comm, **options)
+        objective = type(self)._build(dataset, dataset.comm, **options)
+        if wide:  # as in the data's units: steps of map units would hardly change it
+            objective.note(f"init is {side:,.6g} units wide: it was scaled to {dense:,.6g}")
+        return dataset, objective
 
     def _keep(self, result: thalweg.Result, dataset: Dataset, objective: PairwiseEmbedding) -> None:
         """Keep a result, and with the data what places new points."""

@@ -167,7 +167,7 @@ def test_rows_that_come_later_join_the_map_and_leave_the_others_nearly_in_place(
 
 
 @pytest.mark.parametrize("estimator", [TSNE, ElasticEmbedding])
-def test_a_start_that_has_collapsed_is_no_end(estimator):
+def test_a_start_that_has_collapsed_or_is_in_the_units_of_data_is_no_end(estimator):
     random = np.random.default_rng(0)
     rows, places = random.normal(size=(80, 5)), random.normal(size=(80, 2))
     tiny = estimator(init=1e-8 * places).fit(rows)
@@ -177,3 +177,6 @@ def test_a_start_that_has_collapsed_is_no_end(estimator):
     assert np.linalg.svd(line.embedding_, compute_uv=False)[1] > 0.1
     small = estimator(init=0.01 * places).fit(rows)
     assert tiny.objective_ == pytest.approx(small.objective_, rel=0.1)
+    wide = estimator(init=1e6 * places).fit(rows)
+    assert any("it was scaled to 8.94427" in note for note in wide.notes_)
+    assert wide.objective_ == pytest.approx(small.objective_, rel=0.1)
