@@ -31,10 +31,10 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
 
     The delimiter is the one that splits the first lines into the same number of
     fields, most of them.  The first line is a header if it holds a string where
-    the next line has a number.  Lines that are blank or begin with ``#`` are
-    skipped, but within quotes.  ``labels`` may name a column, or give its number from 0 (negative
-    numbers count from the last); that column is then no part of the data.  ``is_text``: a table of
-    one column holds labels, whose text counts.
+    the next line has a number, or numbers the columns from 0, as pandas writes.  Lines that are
+    blank or begin with ``#`` are skipped, but within quotes.  ``labels`` may name a column, or give
+    its number from 0 (negative numbers count from the last); that column is then no part of the
+    data.  ``is_text``: a table of one column holds labels, whose text counts.
     """
     every, what = _lines(path), f"'{path}'"
     delimiter = options.get("delimiter") or _detected_delimiter(every)
@@ -44,6 +44,8 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     if header is None:
         pairs = zip(*fields[:2], strict=False) if len(fields) > 1 else ()
         header = any(_is_text(first) and not _is_text(second) for first, second in pairs)
+        # Two columns of 0 and 1 may be data.
+        header |= len(fields[0]) > 2 and fields[0] == [str(n) for n in range(len(fields[0]))]
     names = [name.strip() for name in fields[0]] if header else []
     rest = iter(lines)
     if header:

@@ -115,6 +115,9 @@ def test_csv_with_a_header_names_columns_and_labels(comm, folder):
     assert "header" in dataset.notes[0]
     chosen = load_data({"path": "x.csv", "columns": ["c", 0], "labels": -1}, comm, folder)
     assert np.array_equal(whole(chosen), TABLE[:, [2, 0]])
+    lines[0] = "0;1;2;3"
+    write(comm, lambda: (folder / "y.csv").write_text("\n".join(lines) + "\n"))
+    assert np.array_equal(whole(load_data({"path": "y.csv", "labels": 3}, comm, folder)), TABLE)
 
 
 def test_one_hot_labels_and_labels_with_gaps(comm, folder):
