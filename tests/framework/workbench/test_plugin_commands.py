@@ -40,12 +40,18 @@ def test_the_generic_solvers_pass(comm):
 
 
 @pytest.mark.ranks(1, 2)
-def test_a_bad_objective_fails_with_a_sentence_and_the_rest_is_checked(comm, module):
+def test_bad_parts_fail_with_a_sentence_and_the_rest_is_checked(comm, module):
     name = module(
         """
+        from dataclasses import dataclass
+
         import numpy as np
+        from thalweg.data import Dataset
+        from thalweg.interfaces import Solver, SolverState
         from thalweg.parallel import Layout
-        from thalweg.plugins import DataSpec, MetricSpec, ObjectiveSpec, Option, hookimpl
+        from thalweg.plugins import (
+            DataSpec, MetricSpec, ObjectiveSpec, Option, SolverSpec, hookimpl
+        )
         from thalweg.testing import SpringProblem
 
         class Off(SpringProblem):
@@ -58,6 +64,23 @@ def test_a_bad_objective_fails_with_a_sentence_and_the_rest_is_checked(comm, mod
 
         def measure(solution, dataset, comm):
             return {"rows": dataset.layout.rows}
+
+        def add(solution, dataset, comm):
+            return {"sum": comm.allreduce(float(dataset.values.mean()))}
+
+        def draw(comm):
+            layout = Layout(comm, 23, 2)
+            return Dataset(np.random.default_rng(0).random(layout.shape), layout)
+
+        @dataclass(frozen=True)
+        class Slow(Solver):
+            def init(self, objective, x):
+                return SolverState.evaluated(objective, x)
+
+            def step(self, state):
+                x = state.x - 0.01 / state.objective.comm.size * state.gradient
+                found = state.objective.value_and_gradient(x)
+                return state.at(x, *found, evaluations=state.evaluations + 1)
 
         @hookimpl
         def thalweg_objectives():
@@ -73,7 +96,18 @@ def test_a_bad_objective_fails_with_a_sentence_and_the_rest_is_checked(comm, mod
 
         @hookimpl
         def thalweg_metrics():
-            return [MetricSpec(name="rows", summary="counts rows", load=f"{__name__}:measure")]
+            return [
+                MetricSpec(name="rows", summary="counts rows", load=f"{__name__}:measure"),
+                MetricSpec(name="sum", summary="adds means", load=f"{__name__}:add"),
+            ]
+
+        @hookimpl
+        def thalweg_data():
+            return [DataSpec(name="drawn", summary="the same", load=f"{__name__}:draw")]
+
+        @hookimpl
+        def thalweg_solvers():
+            return [SolverSpec(name="slow", summary="by ranks", load=f"{__name__}:Slow")]
         """
     )
     findings = {name: (passed, text) for name, passed, text in check_plugin(name, comm)}
@@ -86,6 +120,10 @@ def test_a_bad_objective_fails_with_a_sentence_and_the_rest_is_checked(comm, mod
     assert "lower-case words" in wrong.pop("objective 'No Good': description")
     assert "rename the option" in wrong.pop("objective 'named': description")
     assert "has no attribute 'nothing'" in wrong.pop("objective 'missing': description")
+    if comm.size > 1:
+        assert "2 ranks, and" in wrong.pop("metric 'sum': measure")
+        assert "rows on 2 ranks are not" in wrong.pop("data set 'drawn': data")
+        assert "on one rank" in wrong.pop("solver 'slow': steps and resumption")
     assert wrong == {}
 
 
