@@ -194,7 +194,7 @@ def solved(
 
 def judged(objective: KDACObjective, outcome: dict[str, Any], result: Any = None) -> Alternative:
     """The alternative of an outcome, with what tells whether it is one.  Collective."""
-    valley = _valley(objective, outcome)
+    valley, ended = _valley(objective, outcome), outcome["components"]
     if valley > SEPARATED and objective.view is not None:
         # The objective may prefer few rows that lie alone, eigenvectors halves of a large cluster.
         for by_rows in (False, True):
@@ -202,6 +202,12 @@ def judged(objective: KDACObjective, outcome: dict[str, Any], result: Any = None
                 at_start = objective.outcome_at(objective.view, by_rows)
                 pairs = (valley, outcome), (_valley(objective, at_start), at_start)
                 valley, outcome = min(pairs, key=lambda pair: pair[0])
+        if outcome["components"] is not ended:
+            objective.note(
+                "labels, W and its measures are those of the view that the search began with, no "
+                "fixed point; status and trace are of the run from there, to clusters that are not "
+                "separated"
+            )
     alternative = objective.task == "alternative"
     overlaps = tuple(objective.overlaps(outcome["labels"])) if alternative else ()
     return Alternative(

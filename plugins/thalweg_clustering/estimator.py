@@ -278,7 +278,7 @@ class KDAC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         self.degenerate_ = measures["degenerate"]
         self.condition_ = measures["condition_10"]
         self.sigma_, self.lambda__ = measures["sigma"], measures["lambda"]
-        self.notes_ = list(result.notes)
+        self.notes_ = list(dict.fromkeys([*result.notes, *getattr(first.objective, "notes", ())]))
         self.n_iter_ = result.iterations
         self.trace_, self.status_ = result.trace, result.status
         self._predictors = [_predictor(alternative) for alternative in self.alternatives_]
