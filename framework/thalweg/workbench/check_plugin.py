@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-import thalweg
 from thalweg import testing
 from thalweg.data import Dataset
 from thalweg.driver.assembly import objective_identity
 from thalweg.driver.evaluations import read_only
+from thalweg.driver.minimize import minimize
 from thalweg.errors import InputError, ThalwegError
 from thalweg.interfaces import Objective, Preconditioner, Solver, missing_capabilities
 from thalweg.parallel import MPI, Array
@@ -156,7 +156,7 @@ class _Suite:
                 if self.comm.size > 1:
                     alone = self.fitting(spec.resolve().requires, spec.owner, MPI.COMM_SELF)
                     every, one = (
-                        thalweg.minimize(each, solver=build(), iterations=6).objective
+                        minimize(each, solver=build(), iterations=6).objective
                         for each in (objective, alone)
                     )
                     assert _are_close(every, one), (
