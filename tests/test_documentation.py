@@ -9,7 +9,6 @@ import importlib
 import os
 import re
 import shlex
-import subprocess
 import sys
 import textwrap
 import tomllib
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from ranks.launch import run_limited
 
 ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "framework" / "thalweg"
@@ -174,14 +174,9 @@ def test_the_template_and_the_worked_examples_pass_strict_type_checks(tmp_path):
     written = write_distribution("thalweg-mine", tmp_path / "thalweg-mine")
     write_files(WRITING, tmp_path)
     command = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports"]
-    done = subprocess.run(
-        [*command, "--cache-dir", ROOT / ".mypy_cache" / "strict", "."],
-        cwd=written,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env={**os.environ, "MYPYPATH": f"{ROOT / 'framework'}:{ROOT / 'plugins'}"},
-    )
+    command += ["--cache-dir", str(ROOT / ".mypy_cache" / "strict"), "."]
+    paths = f"{ROOT / 'framework'}:{ROOT / 'plugins'}"
+    done = run_limited(command, 240, cwd=written, env={**os.environ, "MYPYPATH": paths})
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from ranks.launch import run_limited
 
 TOP = Path(__file__).parents[2]
 
@@ -52,14 +53,9 @@ class Checkout:
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
     def setup(self, *arguments, **variables):
-        return subprocess.run(
-            [shutil.which("bash"), self.folder / "scripts" / "setup", *arguments],
-            env={"PATH": str(self.bin), "HOME": str(self.folder)} | variables,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        command = [shutil.which("bash"), self.folder / "scripts" / "setup", *arguments]
+        environment = {"PATH": str(self.bin), "HOME": str(self.folder)} | variables
+        return run_limited(command, 60, env=environment)
 
     def read(self, name):
         return (self.folder / name).read_text()
@@ -181,7 +177,7 @@ def test_thalweg_is_found_from_the_folder_that_holds_a_checkout(tmp_path):
     (tmp_path / "thalweg" / "framework").mkdir(parents=True)
     script = "import thalweg, thalweg_embedding; print(thalweg.Stop.__name__)"
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = run_limited(command, 60, cwd=tmp_path)
     assert done.stdout == "Stop\n", done.stderr
 
 

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from ranks.launch import run_limited
 
 pytestmark = pytest.mark.slow
 
@@ -90,10 +91,8 @@ def test_it_works_alone(wheel, tmp_path):
         "from thalweg.workbench.command.main import main\n"
         "main(['list']); main(['plugin', 'new', 'thalweg-mine'])"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script], cwd=tmp_path, capture_output=True,
-        text=True, timeout=300, env={**os.environ, "PYTHONPATH": str(wheel)},
-    )  # fmt: skip
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    done = run_limited(command, 300, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(wheel)})
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(str(wheel))
     assert "(300, 2)" in done.stdout

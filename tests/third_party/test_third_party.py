@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ranks.launch import LIMIT, run_limited
 from sklearn.datasets import load_iris
 
 pytestmark = pytest.mark.slow
@@ -53,13 +54,8 @@ def python(tmp_path_factory):
     shutil.copytree(HERE / "thalweg-valley", folder / "source")
     pip = [sys.executable, "-m", "pip", "--python", inside, "install", "--quiet", "--no-index"]
     flags = ["--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
-    done = subprocess.run(
-        [*pip, *flags, folder / "source"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PIP_ROOT_USER_ACTION": "ignore"},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    environment = {**os.environ, "PIP_ROOT_USER_ACTION": "ignore"}
+    ran(run_limited([*pip, *flags, folder / "source"], LIMIT, env=environment))
     assert (packages / "thalweg_valley" / "plugin.py").exists()
     return str(inside)
 
@@ -80,13 +76,7 @@ def ran(done, code=0):
 
 
 def call(python, *arguments, **options):
-    return subprocess.run(
-        [python, *THALWEG, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        **options,
-    )
+    return run_limited([python, *THALWEG, *map(str, arguments)], 120, **options)
 
 
 def result_of(folder):

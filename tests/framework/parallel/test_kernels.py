@@ -5,7 +5,6 @@ import importlib
 import itertools
 import math
 import os
-import subprocess
 import sys
 import time
 import weakref
@@ -15,6 +14,7 @@ import filelock
 import numba
 import numpy as np
 import pytest
+from ranks.launch import run_limited
 
 from thalweg.parallel import kernel, kernels, traffic
 from thalweg.parallel.kernels import cache_folder
@@ -227,14 +227,8 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_a_process_forked_after_a_fit_works_without_threads(tmp_path):
     (tmp_path / "forked.py").write_text(FORKED)
-    done = subprocess.run(
-        [sys.executable, "-u", "forked.py"],
-        cwd=tmp_path,
-        env={**os.environ, "THALWEG_THREADS": "2", "NUMBA_THREADING_LAYER": "omp"},
-        capture_output=True,
-        text=True,
-        timeout=400,
-    )
+    environment = {**os.environ, "THALWEG_THREADS": "2", "NUMBA_THREADING_LAYER": "omp"}
+    done = run_limited([sys.executable, "-u", "forked.py"], 400, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["False 2", "False 2", "True 1"]
     before, parent, after = (np.load(tmp_path / f"{n}.npy") for n in ("before", "parent", "after"))

@@ -1,12 +1,12 @@
 """``thalweg plugin new`` writes a distribution that works; ``check`` finds what is bad in one."""
 
 import os
-import subprocess
 import sys
 import textwrap
 import tomllib
 
 import pytest
+from ranks.launch import run_limited
 
 from thalweg.errors import InputError
 from thalweg.workbench.check_plugin import check_plugin
@@ -140,14 +140,8 @@ def test_the_distribution_has_its_names(tmp_path, name):
 
 def test_the_distribution_conforms(tmp_path):
     folder = write_distribution("my_own-2d", tmp_path / "made")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "."],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-    )
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "."]
+    done = run_limited(command, 120, cwd=folder, env={**os.environ, "PYTHONPATH": str(folder)})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
 

@@ -2,13 +2,13 @@
 
 import math
 import os
-import subprocess
 import sys
 from types import CellType, FunctionType, ModuleType
 
 import numpy as np
 import pytest
 import scipy.sparse
+from ranks.launch import LIMIT, run_limited
 from scipy.spatial.distance import cdist
 
 import thalweg
@@ -129,8 +129,6 @@ def test_compiled_loops_give_the_bits_of_loaded_ones(tmp_path):
     # cache, may add in another order the second time.
     environment = {**os.environ, "THALWEG_CACHE": str(tmp_path)}
     command = [sys.executable, "-c", SCRIPT]
-    compiled, loaded = (
-        subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        for _ in range(2)
-    )
+    compiled, loaded = (run_limited(command, LIMIT, env=environment) for _ in range(2))
+    assert compiled.returncode == loaded.returncode == 0, compiled.stderr + loaded.stderr
     assert compiled.stdout == loaded.stdout

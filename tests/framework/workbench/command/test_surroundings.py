@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import types
 from pathlib import Path
@@ -10,6 +9,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from ranks.launch import run_limited
 
 from thalweg.errors import printable
 from thalweg.plugins import Plugins, Provider, SolverSpec
@@ -33,10 +33,8 @@ def shell(tmp_path):
     (tmp_path / "c.toml").write_text(CONFIG)
 
     def run(command, **variables):
-        return subprocess.run(
-            ["bash", "-c", command.replace("thalweg", str(PROGRAM))], cwd=tmp_path,
-            env={**os.environ, **variables}, capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
+        line = ["bash", "-c", command.replace("thalweg", str(PROGRAM))]
+        return run_limited(line, 120, cwd=tmp_path, env={**os.environ, **variables})
 
     return run
 
@@ -162,10 +160,6 @@ def test_the_doctor_loads_what_plugins_name(monkeypatch, capsys):
     assert "'sick' of thalweg-ill 1" in finding.problem
     assert installation.doctor_command([]) == 2
     assert "No module named 'nowhere'" in capsys.readouterr().out
-
-
-def named(findings, name):
-    return next(finding for finding in findings if finding.name == name)
 
 
 @pytest.mark.parametrize("text", ["numpy.core.multiarray failed to import", "_ARRAY_API not found"])
