@@ -52,6 +52,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs PETSc")
 
 
+@contextlib.contextmanager
+def kept_handlers() -> Iterator[None]:
+    """Those of signals from before, put back at the end."""
+    numbers = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
 @pytest.fixture(scope="session")
 def thalweg_command() -> Callable[..., subprocess.CompletedProcess[str]]:
     """The command ``thalweg`` in this process: ``thalweg_command("run", "c.toml")``."""
@@ -59,10 +71,9 @@ def thalweg_command() -> Callable[..., subprocess.CompletedProcess[str]]:
 
     def call(*arguments: Any, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
         argv = [str(argument) for argument in arguments]
-        signals = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-        handlers = {number: signal.getsignal(number) for number in signals}
         out, err = io.StringIO(), io.StringIO()
         with (
+            kept_handlers(),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
             contextlib.chdir(folder or "."),
@@ -71,9 +82,6 @@ def thalweg_command() -> Callable[..., subprocess.CompletedProcess[str]]:
                 code = main(argv)
             except SystemExit as ending:
                 code = ending.code
-            finally:
-                for number, handler in handlers.items():
-                    signal.signal(number, handler)
         return subprocess.CompletedProcess(argv, code, out.getvalue(), err.getvalue())
 
     return call
@@ -82,8 +90,5 @@ def thalweg_command() -> Callable[..., subprocess.CompletedProcess[str]]:
 @pytest.fixture(autouse=True)
 def signal_handlers() -> Iterator[None]:
     """Those from before a test; commands that run in this process keep theirs to its end."""
-    numbers = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
-    before = [signal.getsignal(number) for number in numbers]
-    yield
-    for number, handler in zip(numbers, before, strict=True):
-        signal.signal(number, handler)
+    with kept_handlers():
+        yield

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import thalweg
-from thalweg.driver.signals import STOPPING, SignalWatch
+from thalweg.driver.signals import SignalWatch
 from thalweg.parallel import MPI
 from thalweg.result import Status
 
@@ -16,9 +16,7 @@ from thalweg.result import Status
 @pytest.fixture(autouse=True)
 def usual_handler():
     """Ctrl-C as in an interactive Python, also where the tests run in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def sends(number, iteration=3, on_rank=0):
@@ -31,25 +29,18 @@ def sends(number, iteration=3, on_rank=0):
 
 @pytest.mark.ranks(1, 2, 3)
 def test_ctrl_c_on_one_rank_is_a_keyboard_interrupt_on_all(comm, bowl, heavy_ball):
+    sent = sends(signal.SIGINT, on_rank=comm.size - 1)
+    rules = {"decrease": None, "iterations": 10, "callback": sent}
     with pytest.raises(KeyboardInterrupt):
-        thalweg.minimize(
-            bowl(comm),
-            solver=heavy_ball(),
-            decrease=None,
-            iterations=10,
-            callback=sends(signal.SIGINT, on_rank=comm.size - 1),
-        )
+        thalweg.minimize(bowl(comm), solver=heavy_ball(), **rules)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_the_handler_from_before_gets_the_signal(comm, bowl, heavy_ball):
     seen = []
-    before = signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
-    try:
-        rules = {"decrease": None, "callback": sends(signal.SIGUSR1)}
-        result = thalweg.minimize(bowl(comm), solver=heavy_ball(), **rules)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+    signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
+    rules = {"decrease": None, "callback": sends(signal.SIGUSR1)}
+    result = thalweg.minimize(bowl(comm), solver=heavy_ball(), **rules)
     assert seen == [signal.SIGUSR1]
     assert result.status is Status.INTERRUPTED
     assert result.iterations == 3
@@ -57,13 +48,8 @@ def test_the_handler_from_before_gets_the_signal(comm, bowl, heavy_ball):
 
 
 def test_with_a_checkpoint_ctrl_c_ends_in_a_result_that_says_so(comm, bowl, heavy_ball, tmp_path):
-    result = thalweg.minimize(
-        bowl(comm),
-        solver=heavy_ball(),
-        decrease=None,
-        checkpoint=tmp_path,
-        callback=sends(signal.SIGINT),
-    )
+    rules = {"decrease": None, "checkpoint": tmp_path, "callback": sends(signal.SIGINT)}
+    result = thalweg.minimize(bowl(comm), solver=heavy_ball(), **rules)
     assert result.status is Status.INTERRUPTED
     assert "a checkpoint holds the state" in result.message
     assert (tmp_path / "latest").exists()
@@ -86,16 +72,11 @@ def test_a_signal_lets_what_is_within_a_step_come_to_its_end(comm, bowl, heavy_b
 
 @pytest.mark.ranks(1, 2)
 def test_a_start_that_a_signal_may_have_cut_short_is_not_saved(comm, bowl, heavy_ball, folder):
-    before = {number: signal.getsignal(number) for number in STOPPING}
-    try:
-        SignalWatch().__enter__()  # as commands do, while objectives are built
-        if comm.rank == 0:
-            os.kill(os.getpid(), signal.SIGTERM)
-        stop = {"decrease": None, "iterations": 0, "checkpoint": folder}
-        result = thalweg.minimize(bowl(comm), solver=heavy_ball(), **stop)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    SignalWatch().__enter__()  # as commands do, while objectives are built
+    if comm.rank == 0:
+        os.kill(os.getpid(), signal.SIGTERM)
+    stop = {"decrease": None, "iterations": 0, "checkpoint": folder}
+    result = thalweg.minimize(bowl(comm), solver=heavy_ball(), **stop)
     assert result.status is Status.INTERRUPTED
     assert "not saved" in result.message
     assert not (folder / "latest").exists()
