@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import itertools
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -299,30 +301,16 @@ def test_without_a_pointer_the_newest_version_is_taken(comm, bowl, heavy_ball, f
     assert resumed.trace["iteration"][-1] == 4
 
 
-class FullDisk:
-    """Stands for a disk on which some bytes are left: writing more fails as the system does."""
-
-    def __init__(self, monkeypatch, room):
-        self.room = room
-        write = os.fsync
-
-        def fsync(descriptor):
-            self.room -= 1
-            if self.room < 0:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            write(descriptor)
-
-        monkeypatch.setattr(os, "fsync", fsync)
-
-
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("room", [0, 4])
 def test_a_full_disk_ends_no_run(comm, bowl, heavy_ball, folder, monkeypatch, room, caplog):
     rules = {"solver": heavy_ball(), "decrease": None, "checkpoint": folder}
     whole = thalweg.minimize(bowl(comm), iterations=9, **{**rules, "checkpoint": None})
     thalweg.minimize(bowl(comm), iterations=3, **rules)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # once some writes have gone well
+    ends = itertools.chain([None] * (room if comm.rank == 0 else 99), itertools.repeat(full))
     with monkeypatch.context() as patched:
-        FullDisk(patched, room if comm.rank == 0 else 99)
+        patched.setattr(os, "fsync", Mock(side_effect=ends))
         result = thalweg.minimize(bowl(comm), iterations=6, resume=True, **rules)
     assert result.status is Status.ITERATION_LIMIT
     assert not result.saved

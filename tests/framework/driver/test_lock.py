@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from unittest.mock import Mock
 
 import pytest
 
@@ -173,13 +174,6 @@ def _killed(iterate):
     return False
 
 
-def _raising(error):
-    def callback(*arguments):
-        raise error
-
-    return callback
-
-
 @pytest.mark.parametrize("error", [RuntimeError("failed"), KeyboardInterrupt(), None])
 def test_a_run_that_ends_in_whatever_way_leaves_no_lock(tmp_path, monkeypatch, error):
     seen = []
@@ -188,7 +182,7 @@ def test_a_run_that_ends_in_whatever_way_leaves_no_lock(tmp_path, monkeypatch, e
 
     def watched(job, **options):
         seen.append((tmp_path / ".lock").exists())
-        job.frames = _killed if error is None else _raising(error)
+        job.frames = _killed if error is None else Mock(side_effect=error)
         return minimized(job, **options)
 
     monkeypatch.setattr(Job, "minimized", watched)

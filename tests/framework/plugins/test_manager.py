@@ -3,6 +3,7 @@
 import importlib.metadata
 import sys
 import types
+from unittest.mock import Mock
 
 import pytest
 
@@ -25,18 +26,13 @@ def solver(name, **facts):
 def module(**hooks):
     made = types.ModuleType("made_up")
     for name, answer in hooks.items():
-
-        def hook(answer=answer):
-            return answer
-
-        hook.__name__ = name
-        # pluggy reads argument names: an implementation may leave all of them out.
-        setattr(made, name, hookimpl(_without_arguments(hook)))
+        setattr(made, name, hookimpl(answering(answer)))
     return made
 
 
-def _without_arguments(hook):
-    return lambda: hook()
+def answering(answer):
+    # pluggy reads argument names: an implementation may leave all of them out.
+    return lambda: answer
 
 
 @pytest.fixture
@@ -98,20 +94,18 @@ class Panic(BaseException):
 ERRORS = [SystemExit(3), SystemExit("no"), RecursionError("deep"), Panic("at\nonce")]
 
 
-def raising(error):
-    def hook():
-        raise error
-
-    return hook
-
-
 @pytest.mark.parametrize("error", [*ERRORS, ImportError("no libfoo")])
 @pytest.mark.parametrize("where", ["import", "hook"])
 def test_a_plugin_that_fails_or_exits_leaves_the_rest_working(monkeypatch, error, where):
     bad = _Entry("bad", "dist-bad", error)
     if where == "hook":
         made = module()
-        made.thalweg_solvers = hookimpl(raising(error))
+
+        @hookimpl
+        def thalweg_solvers():
+            raise error
+
+        made.thalweg_solvers = thalweg_solvers
         bad.load = lambda: made
     found = with_entries(monkeypatch, bad, _Entry("good", "dist-good"))
     assert found.find(SolverSpec, "good")
@@ -125,20 +119,21 @@ def test_a_plugin_that_fails_or_exits_leaves_the_rest_working(monkeypatch, error
 def test_ctrl_c_is_no_failure_of_the_plugin_that_it_meets(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         with_entries(monkeypatch, _Entry("bad", "dist-bad", KeyboardInterrupt()))
-    lazy = types.ModuleType("lazy")
-    lazy.__getattr__ = lambda name: raising(KeyboardInterrupt())()
-    monkeypatch.setitem(sys.modules, "lazy", lazy)
     with pytest.raises(KeyboardInterrupt):
-        SolverSpec(name="x", summary="", load="lazy:build").resolve()
+        resolved_from_code_that_raises(monkeypatch, KeyboardInterrupt())
+
+
+def resolved_from_code_that_raises(monkeypatch, error):
+    lazy = types.ModuleType("lazy")
+    lazy.__getattr__ = Mock(side_effect=error)
+    monkeypatch.setitem(sys.modules, "lazy", lazy)
+    SolverSpec(name="x", summary="", load="lazy:build").resolve()
 
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_code_that_exits_when_it_is_loaded_is_an_error_of_its_plugin(monkeypatch, error):
-    lazy = types.ModuleType("lazy")
-    lazy.__getattr__ = lambda name: raising(error)()
-    monkeypatch.setitem(sys.modules, "lazy", lazy)
     with pytest.raises(PluginError, match=type(error).__name__):
-        SolverSpec(name="x", summary="", load="lazy:build").resolve()
+        resolved_from_code_that_raises(monkeypatch, error)
 
 
 @pytest.mark.parametrize("thing", [3, None, "text", [], solver("x")])

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import types
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -136,13 +137,6 @@ class Panic(BaseException):
     """What extensions in Rust raise."""
 
 
-def fails(error):
-    def measure(*_, **__):
-        raise error
-
-    return measure
-
-
 def fails_on_the_last_rank(solution, dataset, comm):
     # Messages are under way when the last rank fails, which it never receives.
     if comm.rank == comm.size - 1:
@@ -180,9 +174,9 @@ LOOP.append(LOOP)
 @pytest.mark.parametrize(
     ("measure", "text"),
     [
-        (fails(ValueError("bad\nluck")), "ValueError: bad luck"),
-        (fails(SystemExit(0)), "SystemExit: 0"),
-        (fails(Panic("at the disco")), "Panic: at the disco"),
+        (Mock(side_effect=ValueError("bad\nluck")), "ValueError: bad luck"),
+        (Mock(side_effect=SystemExit(0)), "SystemExit: 0"),
+        (Mock(side_effect=Panic("at the disco")), "Panic: at the disco"),
         (lambda *_: {"x": object()}, "TypeError: .*JSON"),
         (lambda *_: {"x": {1, 2}}, "TypeError: .*JSON"),
         (lambda *_: {"x": LOOP}, "RecursionError"),
@@ -211,7 +205,7 @@ def test_a_metric_that_fails_is_a_note(comm, folder, metric, measure, text):
 
 @pytest.mark.ranks(1, 2)
 def test_ctrl_c_in_a_metric_is_passed_on_after_the_results_are_written(comm, folder, metric):
-    metric(fails(KeyboardInterrupt()))
+    metric(Mock(side_effect=KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         thalweg.run(UNDRAWN, folder, comm=comm)
     comm.Barrier()
@@ -220,7 +214,8 @@ def test_ctrl_c_in_a_metric_is_passed_on_after_the_results_are_written(comm, fol
 
 
 def test_a_picture_that_cannot_be_drawn_does_not_cost_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(pictures, "draw_convergence", fails(RuntimeError("no font can be found")))
+    fails = Mock(side_effect=RuntimeError("no font can be found"))
+    monkeypatch.setattr(pictures, "draw_convergence", fails)
     result = thalweg.run(CONFIG, tmp_path / "run", comm=MPI.COMM_SELF)
     assert "the pictures failed: RuntimeError: no font can be found" in result.notes
     facts = json.loads((tmp_path / "run" / "result.json").read_text())
