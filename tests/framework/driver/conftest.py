@@ -1,6 +1,6 @@
 """A problem and a solver small enough to know everything about."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,11 +63,4 @@ class HeavyBall(Solver[HeavyBallState]):
         return {"speed": state.objective.layout.norm(state.velocity)}
 
 
-@pytest.fixture
-def bowl() -> Callable[..., Bowl]:
-    return Bowl
-
-
-@pytest.fixture
-def heavy_ball() -> type[HeavyBall]:
-    return HeavyBall
+bowl, heavy_ball = pytest.fixture(lambda: Bowl), pytest.fixture(lambda: HeavyBall)

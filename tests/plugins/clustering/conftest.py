@@ -9,7 +9,7 @@ from thalweg_clustering.build import build_kdac
 from thalweg_clustering.stiefel_objectives import StiefelObjective
 
 
-def _views(n=160, noise=0, seed=0):
+def make_views(n=160, noise=0, seed=0):
     """Two groups in two features, two others in two other features; unit variance."""
     stream = np.random.default_rng(seed)
     truth = np.repeat([0, 1], n // 2)
@@ -24,7 +24,7 @@ def _views(n=160, noise=0, seed=0):
     return (points - points.mean(axis=0)) / points.std(axis=0), given, truth
 
 
-def _make(comm, points, given, components=2, sigma=0.4, lambda_=0.3, **options):
+def make_objective(comm, points, given, components=2, sigma=0.4, lambda_=0.3, **options):
     settings = {"clusters": 2, "condition": False, "precision": "double", **options}
     labelings = [] if given is None else given if isinstance(given, list) else [given]
     return build_kdac(
@@ -33,16 +33,7 @@ def _make(comm, points, given, components=2, sigma=0.4, lambda_=0.3, **options):
     )  # fmt: skip
 
 
-@pytest.fixture
-def views():
-    """``views(n, noise, seed) -> points, given, truth``."""
-    return _views
-
-
-@pytest.fixture
-def make():
-    """``make(comm, points, given, components, sigma, lambda_, **options) -> KDACObjective``."""
-    return _make
+views, make = pytest.fixture(lambda: make_views), pytest.fixture(lambda: make_objective)
 
 
 class TermSum(StiefelObjective):
