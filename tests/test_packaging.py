@@ -77,13 +77,10 @@ def test_the_container_copies_what_set_up_and_the_wheel_need():
     assert sources == {"LICENSE", "README.md", "framework", "plugins", "pyproject.toml", "scripts"}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        ".pre-commit-config.yaml",
-        *sorted(str(path.relative_to(TOP)) for path in TOP.glob(".github/**/*.yml")),
-    ],
-)
+WORKFLOWS = sorted(str(path.relative_to(TOP)) for path in TOP.glob(".github/**/*.yml"))
+
+
+@pytest.mark.parametrize("path", [".pre-commit-config.yaml", *WORKFLOWS])
 def test_files_for_public_runners_can_be_read(path):
     assert read(path)
 
@@ -91,9 +88,8 @@ def test_files_for_public_runners_can_be_read(path):
 def test_all_versions_of_python_that_are_named_are_tested():
     lines = (line for line in PROJECT["classifiers"] if ":: Python :: 3." in line)
     matrix = read(".github/workflows/ci.yml")["jobs"]["without-petsc"]["strategy"]["matrix"]
-    assert {line.rpartition(" ")[2] for line in lines} == {
-        job["python"] for job in matrix["include"]
-    }
+    tested = {job["python"] for job in matrix["include"]}
+    assert {line.rpartition(" ")[2] for line in lines} == tested
 
 
 def test_every_package_ships_its_types():

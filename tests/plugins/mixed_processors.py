@@ -88,14 +88,8 @@ def main(wanted):
                 found += [digest(result.x)]
         every = COMM.allgather(found)
         if COMM.rank == 0:
-            print(
-                number,
-                name,
-                solver,
-                "same" if every[0] == every[1] else "differ",
-                every,
-                flush=True,
-            )
+            verdict = "same" if every[0] == every[1] else "differ"
+            print(number, name, solver, verdict, every, flush=True)
 
 
 with abort_on_error():

@@ -148,8 +148,6 @@ def test_the_example_runs(cls):
 
 
 def test_parameters_of_other_programs_are_refused_with_a_hint():
-    from thalweg_embedding import TSNE
-
     with pytest.raises(TypeError, match="no parameter 'learning_rate'; a line search finds"):
         TSNE(learning_rate=200)
     with pytest.raises(TypeError, match="no parameter 'perplexty'; did you mean 'perplexity'"):

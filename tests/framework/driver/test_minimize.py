@@ -14,6 +14,7 @@ from thalweg.plugins import ObjectiveSpec, plugins
 from thalweg.workbench.config import read_configuration
 from thalweg.workbench.run.single_run import build_objective
 from thalweg_clustering import StiefelVariable
+from thalweg_descent.descent import Identity
 from thalweg_descent.lbfgs import LBFGS
 from thalweg_embedding import TSNE
 from thalweg_isometry import NearIsometricEmbedding
@@ -26,8 +27,6 @@ def problem(bowl):
 
 @pytest.mark.parametrize("name", ["identity", "spectrl"])
 def test_a_solver_object_brings_its_own_preconditioner(problem, name):
-    from thalweg_descent.descent import Identity
-
     for given in (name, Identity()):
         with pytest.raises(InputError, match=r"LBFGS\(preconditioner=\.\.\.\)"):
             thalweg.minimize(problem, solver=LBFGS(), preconditioner=given, iterations=1)
@@ -132,13 +131,9 @@ def parts(solver):
     """Type and options of a solver and of its preconditioner."""
     found = {}
     for part in (solver, solver.preconditioner if solver.preconditioned else None):
-        options = (
-            {f.name: getattr(part, f.name) for f in dataclasses.fields(part)}
-            if (dataclasses.is_dataclass(part))
-            else {}
-        )
-        options.pop("preconditioner", None)
-        found[type(part)] = options
+        fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
+        names = {field.name for field in fields} - {"preconditioner"}
+        found[type(part)] = {name: getattr(part, name) for name in names}
     return found
 
 

@@ -18,11 +18,7 @@ from thalweg.parallel.reductions import same_on_all_ranks
 ONE_RANK_MEETS = [
     (InputError("bad row 7"), InputError, "bad row 7"),
     (MemoryError("too much"), MemoryError, "too much"),
-    (
-        OSError(errno.ENOSPC, "No space left on device", "f"),
-        OSError,
-        "No space left on device: 'f'",
-    ),
+    (OSError(errno.ENOSPC, "No space left", "f"), OSError, "No space left: 'f'"),
     (KeyboardInterrupt(), KeyboardInterrupt, ""),
     (ZeroDivisionError("x"), RankError, "rank 1 failed: ZeroDivisionError: x"),
     (SystemExit(4), RankError, "rank 1 failed: SystemExit: 4"),

@@ -1,7 +1,6 @@
 """Alternative clustering end to end: what is found, at any number of ranks, and bad input."""
 
 import dataclasses
-import importlib
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from sklearn.metrics import normalized_mutual_info_score
 import thalweg
 from thalweg import Dataset
 from thalweg.parallel import MPI, on_root
+from thalweg_clustering import build
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kmeans import kmeans
 from thalweg_clustering.prediction import LabelPredictor
@@ -188,7 +188,6 @@ def test_every_eigensolver_of_the_embedding_step_finds_the_same_subspace(comm, v
 def test_a_large_run_by_features_goes_through_levels_of_fewer_rows(comm, views, make, monkeypatch):
     points, given, truth = views(400)
     options = {"approximation": "nystrom", "features": 40, "true_labels": truth}
-    build = importlib.import_module("thalweg_clustering.build")
     monkeypatch.setattr(build, "LEVEL_GROWTH", 2)
     monkeypatch.setattr(build, "SAMPLE_ROWS", 80)
     for rows in (10_000, 50):  # no level between, and two
@@ -205,7 +204,6 @@ def test_a_large_run_by_features_goes_through_levels_of_fewer_rows(comm, views, 
 @pytest.mark.parametrize("sums", [{"approximation": "exact"}, {"features": 300}])
 def test_sums_begin_where_few_features_end_unless_these_err(comm, views, make, monkeypatch, sums):
     points, given, _ = views(400)
-    build = importlib.import_module("thalweg_clustering.build")
     monkeypatch.setattr(build, "SAMPLE_ROWS", 80)
     options = {"init": "sample", "approximation": "nystrom", **sums}
     evaluations = {}

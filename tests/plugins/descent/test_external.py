@@ -282,11 +282,10 @@ class Walled(Plain):
 
 @pytest.mark.parametrize("solver", [*TAO, *SCIPY])
 def test_no_iterate_lies_where_the_objective_is_not_finite(solver):
-    objective = Walled() if solver not in [f"tao:{k}" for k in NEWTON] else None
-    if objective is None or solver.partition(":")[2] in WITH_PRODUCT:
+    if solver.partition(":")[2] in (*NEWTON, *WITH_PRODUCT):
         pytest.skip("this objective has no Hessian product")
     start = np.array([[2.9], [0.1], [-0.2]])
-    result = minimize(objective, solver, x0=start, iterations=40)
+    result = minimize(Walled(), solver, x0=start, iterations=40)
     assert np.all(np.isfinite(result.trace["objective"]))
     assert result.trace["objective"].max() < 100
     assert result.objective < 0

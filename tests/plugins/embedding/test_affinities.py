@@ -9,6 +9,7 @@ import thalweg
 from thalweg.data import Dataset
 from thalweg.errors import InputError
 from thalweg.parallel import MPI, Layout
+from thalweg_embedding.affinities import approximate_neighbors
 from thalweg_embedding.affinities.affinities_from_data import (
     affinities_of,
     given_affinities,
@@ -134,9 +135,7 @@ def test_bad_given_affinities_are_refused_on_all_ranks(comm, entry, words):
 
 @pytest.mark.ranks(2)
 def test_affinities_of_approximate_neighbors_are_nearly_the_exact_ones(comm, monkeypatch):
-    from thalweg_embedding.affinities import approximate_neighbors as module
-
-    monkeypatch.setattr(module, "ROW_COST", 10)
+    monkeypatch.setattr(approximate_neighbors, "ROW_COST", 10)
     data, notes = digits(comm, 900), []
     exact = whole(data.layout, entropic_affinities(data, 10.0, "sparse"))
     options = {"neighbor_search": "approximate", "note": notes.append}

@@ -103,11 +103,7 @@ def test_runs_go_on_to_the_same_bits_with_the_same_anchors_alone(comm, weight, t
     solver = LBFGS(preconditioner=SpectralDirection())
     check_resumption(lambda: solver, objective, objective.initial_point(0))
     file = Path(comm.bcast(str(tmp_path))) / "anchors.csv"
-    anchored = (
-        {"anchors": str(file)}
-        if weight is None
-        else {"anchors": str(file), "anchor_weight": weight}
-    )
+    anchored = {"anchors": str(file)} | ({} if weight is None else {"anchor_weight": weight})
     for shift, iterations in (0.0, 20), (1.0, 30), (0.0, 30):
         if comm.rank == 0:
             np.savetxt(file, np.add(TABLE, [0.0, shift, 0.0]), delimiter=",")

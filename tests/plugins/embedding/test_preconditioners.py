@@ -17,7 +17,6 @@ from thalweg.parallel import Layout
 from thalweg.testing import check_preconditioner, check_resumption
 from thalweg_descent.lbfgs import LBFGS
 from thalweg_embedding import objectives
-from thalweg_embedding.objectives import elastic_embedding
 from thalweg_embedding.preconditioners import spectral
 from thalweg_embedding.preconditioners.diagonal import FixedPoint, HessianDiagonalScaling
 from thalweg_embedding.preconditioners.partial_hessian import PartialHessian
@@ -157,7 +156,7 @@ def test_a_result_says_which_factorization_of_petsc_it_used(comm, solver, residu
 def followed(comm, solver, preconditioner, points=60, stages=6, most=20, **given):
     data = Dataset.from_array(load_digits().data[:points], comm=comm)
     weights = {"repulsive_weights": "squared-distances", "lambda_": 100.0}
-    objective = elastic_embedding(data, comm, perplexity=8.0, **weights)
+    objective = objectives.elastic_embedding(data, comm, perplexity=8.0, **weights)
     rule = Stop(iterations=most, decrease=1e-6, window=1)
     homotopy = HomotopySchedule.logarithmic(1e-4, 1e2, stages, rule)
     return thalweg.minimize(objective, None, solver, preconditioner, homotopy=homotopy, **given)
@@ -215,10 +214,8 @@ def test_the_tangent_of_a_homotopy_is_the_derivative_of_the_minimum(comm, name, 
     monkeypatch.setattr(homotopy, "TOLERANCE", 1e-9)
     monkeypatch.setattr(homotopy, "PRODUCTS", 1000)
     solver.preconditioner.setup(objective, x)
-    state, follower = (
-        solver.init(objective, x),
-        Predictor(objective, solver, at, schedule.parameter, 0.1),
-    )
+    state = solver.init(objective, x)
+    follower = Predictor(objective, solver, at, schedule.parameter, 0.1)
     tangent, after = follower._tangent(state, state.gradient, 1.0)
     # Distances do not see how a map is turned.
     change = (squared(x + 1e-4 * tangent) - squared(x - 1e-4 * tangent)) / 2e-4

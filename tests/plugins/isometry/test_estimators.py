@@ -309,7 +309,6 @@ def test_only_given_pairs_are_kept(digits):
 @pytest.mark.filterwarnings("ignore:stopped. the requested quality")  # of one row
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("share", [1.0, 0.9])
-@pytest.mark.filterwarnings("ignore:stopped. the requested quality:UserWarning")
 def test_the_nearest_are_first_candidates_at_a_lower_rank_than_by_pca(comm, digits, share):
     def place(images):
         facts = certify(digits, images, quantity="neighbors", n_neighbors=5)

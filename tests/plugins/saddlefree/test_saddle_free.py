@@ -338,12 +338,8 @@ def test_a_step_that_lowers_the_objective_by_too_little_is_shortened(comm):
 def test_a_refused_step_is_tried_again_with_more_damping():
     data = load_iris()
     points = Dataset.from_array(data.data, labels=data.target)
-    result = thalweg.minimize(
-        build_mlp(points, MPI.COMM_SELF, layers=[4, 8, 3]),
-        solver="hessian-free",
-        curvature_rows=10,
-        damping=1e-6,
-        iterations=60,
-    )
+    problem = build_mlp(points, MPI.COMM_SELF, layers=[4, 8, 3])
+    options = {"curvature_rows": 10, "damping": 1e-6, "iterations": 60}
+    result = thalweg.minimize(problem, solver="hessian-free", **options)
     assert result.iterations > 5
     assert result.objective < 0.3

@@ -21,6 +21,7 @@ from thalweg_saddlefree.capabilities import Forms
 from thalweg_saddlefree.kronecker import KroneckerPreconditioner
 from thalweg_saddlefree.minibatches import BatchSchedule, EpochOrder, random_signs
 from thalweg_saddlefree.networks.build import build_autoencoder, build_deep_linear, build_mlp
+from thalweg_saddlefree.rosenbrock import build_rosenbrock
 from thalweg_saddlefree.subspace.model import SubspaceModel
 from thalweg_saddlefree.subspace.solver import SubspaceSaddleFree
 
@@ -154,12 +155,8 @@ def test_forms_are_those_of_products(lanczos):
 
 def test_it_leaves_a_planted_saddle_and_says_that_it_met_one():
     problem = build_deep_linear(None, MPI.COMM_SELF, size=5, depth=3, start=0.05)
-    result = thalweg.minimize(
-        problem,
-        solver=SubspaceSaddleFree(preconditioner=KroneckerPreconditioner(), lanczos=2),
-        iterations=150,
-        decrease=None,
-    )
+    solver = SubspaceSaddleFree(preconditioner=KroneckerPreconditioner(), lanczos=2)
+    result = thalweg.minimize(problem, solver=solver, iterations=150, decrease=None)
     assert result.objective < 1e-6
     assert result.trace["negative_steps"][-1] > 0
     assert np.nanmin(result.trace["lowest_curvature"]) < 0
@@ -212,8 +209,6 @@ def test_a_step_that_the_next_batch_shows_to_be_far_too_long_is_taken_back():
 
 
 def test_a_function_without_rows_or_layers_is_taken_whole():
-    from thalweg_saddlefree.rosenbrock import build_rosenbrock
-
     problem = build_rosenbrock(None, MPI.COMM_SELF)
     result = thalweg.minimize(
         problem, solver=SubspaceSaddleFree(lanczos=1, damping=1e-3), iterations=300, gradient=1e-6

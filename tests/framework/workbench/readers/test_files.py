@@ -437,10 +437,8 @@ def test_generated_sets_do_not_depend_on_the_ranks(comm, name):
 
 
 def test_every_named_set_is_described_and_has_options_that_the_section_accepts():
-    names = [spec.name for spec in data_sets()]
-    assert {"digits", "iris", "wine", "breast-cancer", "blobs", "swiss-roll", "openml"} <= set(
-        names
-    )
+    names = {spec.name for spec in data_sets()}
+    assert {"digits", "iris", "wine", "breast-cancer", "blobs", "swiss-roll", "openml"} <= names
     for spec in data_sets():
         assert spec.summary
         assert callable(spec.resolve())
