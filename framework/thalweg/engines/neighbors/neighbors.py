@@ -98,11 +98,9 @@ def nearest_neighbors(
         chosen = np.arange(layout.local_rows) if rows is None else np.asarray(rows, dtype=np.int64)
         order = spatial_order(leading[chosen], _BAND)
         chosen = chosen[order]
-    del leading
-    if some:
-        own = _Points(frame, exact[chosen], layout.start + chosen, k)
-    else:
-        own = _Points(frame, points, numbers, k)
+    del leading  # as wide as the rows, if these are few
+    those = (exact[chosen], layout.start + chosen) if some else (points, numbers)
+    own = _Points(frame, *those, k)
     with one_blas_thread():
         for block in Ring(layout).blocks(points, numbers, each_pair_once=not some):
             if block.own and not some:

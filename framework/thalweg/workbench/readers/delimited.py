@@ -41,8 +41,8 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     lines = list(_counted(every, delimiter))
     fields = list(_fields(lines[:_SAMPLE], delimiter))
     header = options.get("header")
-    if header is None:
-        pairs = zip(*fields[:2], strict=False) if len(fields) > 1 else ()
+    if header is None and (header := len(fields) > 1):
+        pairs = zip(*fields[:2], strict=False)
         header = any(_is_text(first) and not _is_text(second) for first, second in pairs)
         # Two columns of 0 and 1 may be data.
         header |= len(fields[0]) > 2 and fields[0] == [str(n) for n in range(len(fields[0]))]

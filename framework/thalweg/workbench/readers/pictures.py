@@ -122,6 +122,8 @@ def _pixels(path: Path, mode: str) -> np.ndarray:
     with refused(Exception, f"'{path}' is damaged or truncated"), Image.open(path) as picture:
         if picture.mode.startswith("I"):  # Pillow would clip them at 255 instead of scaling them
             pixels = np.asarray(picture).astype(np.uint16)
+            if mode == "I;16":
+                return pixels
             upper = (pixels // 256).astype(np.uint8)
-            return pixels if mode == "I;16" else np.dstack([upper] * 3) if mode == "RGB" else upper
+            return np.dstack([upper] * 3) if mode == "RGB" else upper
         return np.asarray(picture.convert(mode))
