@@ -44,8 +44,11 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     if header is None and (header := len(fields) > 1):
         pairs = zip(*fields[:2], strict=False)
         header = any(_is_text(first) and not _is_text(second) for first, second in pairs)
-        # Two columns of 0 and 1 may be data.
-        header |= len(fields[0]) > 2 and fields[0] == [str(n) for n in range(len(fields[0]))]
+        first = [name.strip() for name in fields[0]]
+        numbers = [name for name in first if name and not _is_text(name)]
+        # 0 and 1 alone may be data.
+        header |= len(numbers) > 2 and numbers == [str(n) for n in range(len(numbers))]
+        header |= options.get("labels") in first
     names = [name.strip() for name in fields[0]] if header else []
     rest = iter(lines)
     if header:

@@ -115,9 +115,10 @@ def test_csv_with_a_header_names_columns_and_labels(comm, folder):
     assert "header" in dataset.notes[0]
     chosen = load_data({"path": "x.csv", "columns": ["c", 0], "labels": -1}, comm, folder)
     assert np.array_equal(whole(chosen), TABLE[:, [2, 0]])
-    lines[0] = "0;1;2;3"
-    write(comm, lambda: (folder / "y.csv").write_text("\n".join(lines) + "\n"))
-    assert np.array_equal(whole(load_data({"path": "y.csv", "labels": 3}, comm, folder)), TABLE)
+    for lines[0], labels in ("0;1;2;3", 3), ("0;1;2;kind", -1), ("0;1;3;kind", "kind"):
+        write(comm, lambda: (folder / "y.csv").write_text("\n".join(lines) + "\n"))
+        found = load_data({"path": "y.csv", "labels": labels}, comm, folder)
+        assert np.array_equal(whole(found), TABLE)
 
 
 def test_one_hot_labels_and_labels_with_gaps(comm, folder):
