@@ -115,8 +115,7 @@ class LaplacianSolver:
         iterations: int = 500,
     ) -> None:
         weights, sums = _checked(layout, weights, scale, shift)
-        full = _full_degrees(layout, sums, degrees)
-        diagonal = scale * full
+        diagonal = scale * _full_degrees(layout, sums, degrees)
         least = min_over_ranks(layout.comm, np.min(diagonal[diagonal > 0], initial=np.inf))
         least = least if np.isfinite(least) else 1.0
         self.shift = SHIFT * least if shift is None else float(shift)
@@ -126,12 +125,12 @@ class LaplacianSolver:
         self.components = len(self.removal.sizes)
         n_weak = int((slack < _DOMINANCE * diagonal).sum())
         diagonally_dominant = layout.comm.allreduce(n_weak) <= _EXCEPTIONS * layout.rows
-        self.name = _chosen(layout, weights, method, diagonally_dominant)
+        entries = layout.comm.allreduce(int(weights.size))
+        self.name = _chosen(layout, weights, entries, method, diagonally_dominant)
         rows = _laplacian(layout, weights, diagonal + self.shift, scale)
         null_vectors = tuple(self.removal.null_vectors(limit=16))
         system = System(layout, rows, self.name, rtol, iterations, null_vectors)
         self.method = create_method(system)
-        entries = layout.comm.allreduce(int(weights.size))
         self.description = describe(self.name, rtol, entries, self.method.factor_entries)
 
     def solve(self, rhs: Array) -> Array:
@@ -212,7 +211,7 @@ def _laplacian(
     return rows
 
 
-def _chosen(layout: Layout, weights: MatrixRows, method: str, dominant: bool) -> str:
+def _chosen(layout: Layout, weights: MatrixRows, entries: int, method: str, dominant: bool) -> str:
     """The method asked for, if it can run here; for ``"auto"``, one that fits."""
     sparse = scipy.sparse.issparse(weights)
     if method != "auto":
@@ -227,8 +226,6 @@ def _chosen(layout: Layout, weights: MatrixRows, method: str, dominant: bool) ->
             raise InputError(f"method '{method}' of a Laplacian needs sparse weights")
         return method
     rows = layout.rows
-    here = weights.size if isinstance(weights, np.ndarray) else weights.nnz
-    entries = layout.comm.allreduce(int(here))
     if rows <= _TINY or (entries > 0.2 * rows * rows and rows <= _DENSE_ROWS):
         return "dense"
     several = layout.comm.size > 1 and has_petsc()
