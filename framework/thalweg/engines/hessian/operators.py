@@ -26,8 +26,7 @@ class _ShellContext:
         self.layout, self.product = layout, product
         self.multiple = 0.0
         if diagonal is not None:  # PETSc asks whoever has this method
-            self.diagonal = diagonal
-            self.getDiagonal = self._give_diagonal
+            self.getDiagonal = lambda _, to_fill: fill_vec(to_fill, diagonal() + self.multiple)
 
     def mult(self, matrix: PETSc.Mat, given: PETSc.Vec, to_fill: PETSc.Vec) -> None:
         """The matrix times a vector."""
@@ -42,11 +41,7 @@ class _ShellContext:
         self.multiple += amount
 
     # The operators here are symmetric.
-    multTranspose = mult
-    multHermitian = mult
-
-    def _give_diagonal(self, matrix: PETSc.Mat, to_fill: PETSc.Vec) -> None:
-        fill_vec(to_fill, self.diagonal() + self.multiple)
+    multTranspose = multHermitian = mult
 
     def destroy(self, matrix: PETSc.Mat) -> None:
         """Let go of what the functions refer to."""
