@@ -154,8 +154,7 @@ class KDACObjective(KernelPairSum, Alternation):
             if self.has_embedding and self.start == "published" and self.labelings:
                 labels = centered_indicators(self.rows, self.labelings[0])
                 gram = inner_products(self.rows, labels, labels)
-                root = np.linalg.inv(np.linalg.cholesky(gram)).T
-                self._first["embedding"] = labels @ root
+                self._first["embedding"] = labels @ np.linalg.inv(np.linalg.cholesky(gram)).T
             elif self.has_embedding:
                 avoided = self.penalty > 0 and self._label_factor.shape[1]
                 apart = orthonormal_columns(self.rows, self._label_factor) if avoided else None
@@ -225,9 +224,10 @@ class KDACObjective(KernelPairSum, Alternation):
             signs.insert(0, np.ones(embedding.shape[1]))
         both, sign = np.concatenate(parts, axis=1), np.concatenate(signs)
         factor = both / np.sqrt(blocks["degrees"])
-        weights = PairWeights(np.ascontiguousarray(factor), sign)
-        if any_over_ranks(self.comm, not weights.same_as(self.weights)):
-            self.weights = weights
+        old = self.weights
+        same = np.array_equal(sign, old.signs) and np.array_equal(factor, old.factor)
+        if any_over_ranks(self.comm, not same):
+            self.weights = PairWeights(np.ascontiguousarray(factor), sign)
             # Of terms as large as these, with rounding errors that do not know each other.
             squares = float(((both**2) @ np.abs(sign)).sum())
             self._scale_of_value = float(sum_over_ranks(self.comm, squares))
@@ -384,11 +384,9 @@ class KDACObjective(KernelPairSum, Alternation):
         n = self.rows.rows
         if self.kernel.function.gaussian and self.has_embedding and n > 2:
             kernel = f"sigma = {self.kernel.sigma:g} is too {{}} compared with the distances"
-            alone = sum_over_ranks(self.comm, float((degrees - 1.0 < ALONE).sum()))
-            if alone > n / 2:
+            if sum_over_ranks(self.comm, float((degrees - 1.0 < ALONE).sum())) > n / 2:
                 return kernel.format("small") + ": most rows are like no other"
-            least = min_over_ranks(self.comm, degrees.min(initial=np.inf))
-            if least > n * (1.0 - ALIKE):
+            if min_over_ranks(self.comm, degrees.min(initial=np.inf)) > n * (1.0 - ALIKE):
                 return kernel.format("large") + ": all rows are alike up to rounding"
         if np.count_nonzero(sizes) < 2 or sizes.max() >= n - 1:
             return "all rows, or all but one, are in one cluster; try another sigma or lambda"

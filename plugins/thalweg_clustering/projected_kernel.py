@@ -25,14 +25,6 @@ class PairWeights:
     factor: np.ndarray  # p, this rank's rows, shape ``(n_local, r)``
     signs: np.ndarray  # s, equal on all ranks, shape ``(r,)``
 
-    def same_as(self, other: "PairWeights | None") -> bool:
-        """Whether both are equal to the bit on this rank."""
-        return (
-            other is not None
-            and np.array_equal(self.signs, other.signs)
-            and np.array_equal(self.factor, other.factor)
-        )
-
 
 @dataclass(frozen=True)
 class DerivativeSums:
