@@ -205,8 +205,11 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
 
     def update(self, x: Array) -> None:
         """Average the factors of the curvature rows at ``x``; invert them when it is time."""
-        objective = self.objective
-        sums, total = self._sums(x), objective.curvature_row_count
+        objective: Any = self.objective
+        sums = [Moments.zero(block, krylov_type(objective)) for block in self.blocks]
+        for sample in objective.layer_samples(x, (self.seed << 32) + self.count):
+            sums[sample.layer].add(sample, self.blocks[sample.layer])
+        total = objective.curvature_row_count
         self.count += 1
         keep = min(1.0 - 1.0 / self.count, self.decay)
         comm = objective.comm
@@ -235,15 +238,6 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
         wait = xp.minimum(self.inverse_every, xp.maximum(1, inverted // 2))
         moved = xp.maximum(wanted, used) > MOVED * xp.minimum(wanted, used)
         return moved | (count - inverted >= wait)
-
-    def _sums(self, x: Array) -> list[Moments]:
-        """This rank's sums for every layer."""
-        objective = self.objective
-        sums = [Moments.zero(block, krylov_type(objective)) for block in self.blocks]
-        draw = (self.seed << 32) + self.count
-        for sample in objective.layer_samples(x, draw):  # type: ignore[attr-defined]
-            sums[sample.layer].add(sample, self.blocks[sample.layer])
-        return sums
 
     def apply(self, residual: Array) -> Array:
         """Each rank solves with its own layers; every rank gets the whole."""
