@@ -291,8 +291,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         assert state.gradient is not None
         slices = Slices.of(state.objective)
         pieces = [slices.view(array) for array in (state.gradient, *directions)]
-        inner = np.array([[float(a @ b) for b in pieces] for a in pieces])
-        inner = slices.total(inner)
+        inner = slices.total(np.array([[float(a @ b) for b in pieces] for a in pieces]))
         return SubspaceModel(inner[0, 1:], inner[1:, 1:], self._forms(state, directions))
 
     def _forms(self, state: SubspaceState, directions: list[Array]) -> Forms:
@@ -358,13 +357,12 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         moved, predicted = self._moved(state)
         change = moved.objective.value(moved.x) - moved.value
         moved = replace(moved, evaluations=moved.evaluations + 1)
-        return self._adapted(moved, change / predicted if predicted < 0 else -math.inf), change
-
-    def _adapted(self, state: SubspaceState, ratio: float) -> SubspaceState:
+        ratio = change / predicted if predicted < 0 else -math.inf
         # In a long epoch it waits for what the epoch will show of noise.
-        waits = not state.whole and (state.batch >= LONG or state.noisy)
-        damping, settled = self.adapted(state.damping, state.settled, ratio, waits)
-        return replace(state, ratio=ratio, settled=bool(settled), damping=float(damping))
+        waits = not moved.whole and (moved.batch >= LONG or moved.noisy)
+        damping, settled = self.adapted(moved.damping, moved.settled, ratio, waits)
+        moved = replace(moved, ratio=ratio, settled=bool(settled), damping=float(damping))
+        return moved, change
 
     def adapted(
         self, damping: Any, settled: Any, ratio: Any, waits: Any, xp: Any = np
