@@ -28,6 +28,8 @@ class Slices:
         self.comm, self.columns = comm, columns
         self.layout = Layout(comm, size, 1, local_size)
         self.replicated = local_size is None
+        #: Length of a vector over all ranks, and of this rank's slice.
+        self.size, self.local_size = size, self.layout.local_rows
 
     @classmethod
     def of(cls, objective: Objective) -> "Slices":
@@ -35,18 +37,7 @@ class Slices:
         layout = objective.layout
         if layout.comm.size == 1:
             return cls(objective.comm, layout.size, columns=layout.columns)
-        local_size = layout.local_rows * layout.columns
-        return cls(layout.comm, layout.size, local_size, layout.columns)
-
-    @property
-    def size(self) -> int:
-        """Length of a vector over all ranks."""
-        return self.layout.rows
-
-    @property
-    def local_size(self) -> int:
-        """Length of this rank's slice."""
-        return self.layout.local_rows
+        return cls(layout.comm, layout.size, layout.local_rows * layout.columns, layout.columns)
 
     def take(self, array: Array) -> np.ndarray:
         """This rank's slice of an array laid out as the variable, as a new array.
