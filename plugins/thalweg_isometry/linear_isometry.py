@@ -194,9 +194,8 @@ class LinearIsometry(  # type: ignore[misc]
         self, X: Any, y: Any = None, pairs: Any = None, weights: Any = None
     ) -> SecantSet:
         """The secants of rows, as the parameters say."""
-        sparse = scipy.sparse.issparse(X)
-        classes = None
-        if self.secants == "within-class" and pairs is None and not isinstance(X, Dataset):
+        which, classes = self.secants if pairs is None else "pairs", None
+        if which == "within-class" and not isinstance(X, Dataset):
             if y is None:
                 raise InputError("secants within a class need classes; give y")
             refuse_masked(y, "the classes in y")
@@ -208,19 +207,17 @@ class LinearIsometry(  # type: ignore[misc]
                 classes = np.unique(classes, return_inverse=True)[1]
             except TypeError:
                 raise InputError("the classes in y must be all numbers or all strings") from None
-        if not sparse:
+        if not scipy.sparse.issparse(X):
             dataset = X if isinstance(X, Dataset) else Dataset.from_array(X, classes)
             if pairs is None:
                 return secant_set(dataset, self.secants, self.n_neighbors)
             return SecantSet(dataset.values, dataset.layout, pairs=pairs, weights=weights)
-        X = with_opposites(X) if self.secants == "sums" and pairs is None else X
+        X = with_opposites(X) if which == "sums" else X
         layout = Layout(MPI.COMM_SELF, *X.shape)
-        neighbors = None
-        if self.secants == "neighbors" and pairs is None:
-            neighbors = nearest(X, self.n_neighbors)
+        neighbors = nearest(X, self.n_neighbors) if which == "neighbors" else None
         options = {"labels": classes, "neighbors": neighbors, "pairs": pairs, "weights": weights}
         secants = SecantSet(X, layout, **options)
-        if self.secants == "sums" and pairs is None:
+        if which == "sums":
             secants.kind = "sums"
         return secants
 
