@@ -114,27 +114,23 @@ def affinities_of(
     """
     if not isinstance(kind, AffinityOptions):
         kind = AffinityOptions(affinity=kind, **options)  # type: ignore[arg-type]
-    return _affinities(dataset, kind, note, distances, relocate)
-
-
-def _affinities(dataset, options, note, distances, relocate) -> Affinities:  # type: ignore[no-untyped-def]
-    layout, fuzzy = dataset.layout, options.affinity == "fuzzy"
-    largest, dense = max(perplexities_for(layout.rows, options)), _is_dense(layout.rows, options)
-    k = neighbor_count(layout.rows, options)
-    indices, squared, places = _nearest(dataset, k, options, dense, relocate, note)
+    layout, fuzzy = dataset.layout, kind.affinity == "fuzzy"
+    largest, dense = max(perplexities_for(layout.rows, kind)), _is_dense(layout.rows, kind)
+    k = neighbor_count(layout.rows, kind)
+    indices, squared, places = _nearest(dataset, k, kind, dense, relocate, note)
     layout = layout if places is None else places.layout
-    most, entropic = indices.shape[1], options.affinity == "entropic"
+    most, entropic = indices.shape[1], kind.affinity == "entropic"
     for name in ("n_neighbors",) if entropic else ("perplexity", "perplexities"):
-        if not np.array_equal(getattr(options, name), getattr(AffinityOptions, name)):
-            note(f"{name} has no effect on affinities that are {options.affinity}")
+        if not np.array_equal(getattr(kind, name), getattr(AffinityOptions, name)):
+            note(f"{name} has no effect on affinities that are {kind.affinity}")
     if most < k and (not entropic or largest >= most):
         note(
             f"the distances given are those to {most} neighbors of a point, and the affinities use "
             "no more" + (f": the perplexity is {_within(largest, most):g}" if entropic else "")
         )
-    values = one_way(squared, options, layout.rows)
-    if options.target_weight > 0.0:
-        follow_labels(values, indices, dataset, places, options.target_weight, fuzzy)
+    values = one_way(squared, kind, layout.rows)
+    if kind.target_weight > 0.0:
+        follow_labels(values, indices, dataset, places, kind.target_weight, fuzzy)
     columns = column_numbers(layout, indices)
     few = np.empty((layout.local_rows, 0))
     if distances:  # of all pairs only near ones tell of local density
