@@ -330,17 +330,15 @@ class Transposition:
 
     def __init__(self, comm: MPI.Comm, rows: int, columns: int, axes: tuple[int, int]) -> None:
         self.rows, self.columns = Layout(comm, rows), Layout(comm, columns)
-        self._axes = axes
+        self._row_axis, self._column_axis = axes
 
     def to_columns(self, block: np.ndarray) -> np.ndarray:
         """From this rank's part of the rows, and all columns, to the opposite.  Collective."""
-        row_axis, column_axis = self._axes
-        return _turned(block, self.columns, column_axis, self.rows, row_axis)
+        return _turned(block, self.columns, self._column_axis, self.rows, self._row_axis)
 
     def to_rows(self, block: np.ndarray) -> np.ndarray:
         """From this rank's part of the columns, and all rows, to the opposite.  Collective."""
-        row_axis, column_axis = self._axes
-        return _turned(block, self.rows, row_axis, self.columns, column_axis)
+        return _turned(block, self.rows, self._row_axis, self.columns, self._column_axis)
 
 
 def _turned(
