@@ -18,7 +18,7 @@ from thalweg.numerics import backtrack, two_loop
 from thalweg.parallel import Array, agreed
 from thalweg.plugins import Help
 from thalweg_clustering import alternation
-from thalweg_clustering.alternation import RoundState, moved_to, residual_norm
+from thalweg_clustering.alternation import RoundSolver, RoundState, moved_to, residual_norm
 from thalweg_clustering.stiefel import EigenvectorFixedPoint, StiefelVariable, smallest_eigenvectors
 
 #: Pairs of steps and changes of the gradient that are kept; chosen by hand.
@@ -121,7 +121,7 @@ class ISMState(QuasiNewtonState):
 
 
 @dataclass(frozen=True)
-class ISM(alternation.RoundSolver[ISMState]):
+class ISM(RoundSolver[ISMState]):
     """Iterative Spectral Method.
 
     With ``safeguard="none"`` it is Algorithm 2 to the letter: W is replaced by the
@@ -144,20 +144,16 @@ class ISM(alternation.RoundSolver[ISMState]):
     ] = "quasi-newton"
 
     requires: ClassVar[tuple[type[Capability], ...]] = (EigenvectorFixedPoint,)
-    trace_columns: ClassVar[tuple[str, ...]] = (
-        *alternation.RoundSolver.trace_columns,
-        "shift",
-        "refusals",
-    )
+    trace_columns: ClassVar[tuple[str, ...]] = (*RoundSolver.trace_columns, "shift", "refusals")
 
-    state_type: ClassVar[type[alternation.RoundState]] = ISMState
+    state_type: ClassVar[type[RoundState]] = ISMState
 
     def begin(self, state: ISMState) -> ISMState:
         assert isinstance(state.objective, EigenvectorFixedPoint)
         value, phi = state.objective.value_and_fixed_point_matrix(state.x)
         return replace(
             state, value=value, phi=phi, evaluations=state.evaluations + 1, past=(), errors=(),
-            gradient_norm=alternation.residual_norm(state.x, phi @ state.x), slope=None, slow=0,
+            gradient_norm=residual_norm(state.x, phi @ state.x), slope=None, slow=0,
             small=0,
         )  # fmt: skip
 
@@ -207,12 +203,12 @@ class ISM(alternation.RoundSolver[ISMState]):
             change = agreed(objective.comm, alternation.subspace_distance(candidate, w))
             inner_done = change <= alternation.OUTER_TOLERANCE
         slow = state.refusals > 0 or before - value < 0.1 * abs(before)
-        moved = alternation.moved_to(
+        moved = moved_to(
             state, candidate, value=value, phi=phi,
             step_length=float(np.linalg.norm(candidate - w @ (w.T @ candidate))),
             inner_done=inner_done, slow=state.slow + 1 if slow else 0,
         )  # fmt: skip
-        moved = replace(moved, gradient_norm=alternation.residual_norm(moved.x, phi @ moved.x))
+        moved = replace(moved, gradient_norm=residual_norm(moved.x, phi @ moved.x))
         if moved.refusals:
             return moved
         shift = 0.25 * moved.shift
