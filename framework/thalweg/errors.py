@@ -63,8 +63,7 @@ def refuse_masked(values: Any, what: str) -> None:
 
 def reason(error: BaseException) -> str:
     """What went wrong, on one line: the text of thalweg's own errors, others with their type."""
-    own = isinstance(error, ThalwegError)
-    text = str(error) if own else f"{type(error).__name__}: {error}"
+    text = str(error) if isinstance(error, ThalwegError) else f"{type(error).__name__}: {error}"
     return printable(" ".join(text.split()))
 
 

@@ -131,8 +131,7 @@ class RoundSolver(Solver[S]):
 
     def is_small(self, state: S, before: float) -> bool:
         """Whether the last step, from the value ``before``, ends the round."""
-        scale = max(abs(before), abs(state.value))
-        return before - state.value <= self.inner_tolerance * scale
+        return before - state.value <= self.inner_tolerance * max(abs(before), abs(state.value))
 
     def inner_floor(self, state: S) -> bool:
         """Whether the round may end; dimension growth must first have all its columns."""
@@ -162,8 +161,7 @@ class RoundSolver(Solver[S]):
 
 def moved_to(state: S, w: Array, **changes: Any) -> S:
     """The state at rank 0's W, with further changes.  Collective."""
-    x = np.ascontiguousarray(agreed(state.objective.comm, w))
-    return replace(state, x=x, **changes)
+    return replace(state, x=np.ascontiguousarray(agreed(state.objective.comm, w)), **changes)
 
 
 def residual_norm(w: np.ndarray, gradient: np.ndarray) -> float:

@@ -59,8 +59,7 @@ def leading_embedding(
 
     small = n <= 4 * (count + GUARDS)  # no room for a basis of several blocks
     if small or kind == "lapack" or (kind == "auto" and guess is None and n <= DENSE_ROWS):
-        every = np.eye(layout.local_rows, n, layout.start)
-        rows = kernel.product(w, every)
+        rows = kernel.product(w, np.eye(layout.local_rows, n, layout.start))
         matrix = project(rows * scale[:, None] * layout.gather_rows(scale))
         whole = layout.gather_rows(removed)
         matrix -= (matrix @ whole) @ whole.T

@@ -33,7 +33,6 @@ class StreamedKernel(ProjectedKernel):
     ) -> None:
         super().__init__(layout, points, sigma, function)
         self._sums = DerivativeSums.of(layout, function, single)
-        self._engine = self._sums.engines[0]
         if function.gaussian and single:
             self.rounding = 1e-7
 
@@ -107,6 +106,5 @@ class StreamedKernel(ProjectedKernel):
         """Right-hand side of condition (10): sum |gamma|/sigma^2 k |x_i - x_j|^4."""
         if not self.function.gaussian:
             return float("nan")
-        z, (factor, signs) = self.points @ (w / self.sigma), (weights.factor, weights.signs)
-        moment = self._engine.absolute_moment(z, factor, signs, self.points)
-        return moment / self.sigma**2
+        arrays = self._z(w), weights.factor, weights.signs, self.points
+        return self._sums.engines[0].absolute_moment(*arrays) / self.sigma**2

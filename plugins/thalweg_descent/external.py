@@ -69,8 +69,7 @@ class Evaluator:
         self._recent: list[Evaluation] = []  # the newest first
         if known:
             norm = state.gradient_norm
-            start = Evaluation(state.origin, state.origin_value, state.gradient, norm)
-            self._recent.append(start)
+            self._recent.append(Evaluation(state.origin, state.origin_value, state.gradient, norm))
 
     def evaluate(self, x: Array) -> Evaluation:
         """Value at ``x``, and the gradient unless values alone serve.  Collective."""

@@ -111,8 +111,7 @@ def of_pairs(
     noise = NOISE * scale if start is None else 0.0
     if start is None and init == "pca":
         start = principal_components(dataset, layout.columns, scale)
-    begin = Start(layout, start, scale, noise)
-    objective = made(layout, pairs, start=begin, stages=stages)
+    objective = made(layout, pairs, start=Start(layout, start, scale, noise), stages=stages)
     objective.options = AffinityOptions(
         affinity="uniform", n_neighbors=pairs.neighbors.shape[1], metric=chosen.metric
     )

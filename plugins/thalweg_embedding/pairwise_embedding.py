@@ -333,8 +333,7 @@ class PairwiseEmbedding(
         negative.
         """
         largest = abs(value) + (self._density_weight if self._density_term() is not None else 0.0)
-        relative = self.repulsion.relative_error
-        error = relative * (self._lambda if self.normalized else largest)
+        error = self.repulsion.relative_error * (self._lambda if self.normalized else largest)
         largest += abs(self.constant)
         error += self.attraction.relative_error * largest
         return error + super().value_error(largest)

@@ -81,8 +81,7 @@ class RowMatrix:
         places = self._places
         here = block if places is None else places.forward(block)
         gather = self._layout.gather_rows if self._exchange is None else self._exchange.with_ghosts
-        needed = gather(here)
-        product = np.asarray(self._rows @ needed)
+        product = np.asarray(self._rows @ gather(here))
         return product if places is None else places.backward(product)
 
 

@@ -64,9 +64,7 @@ class DeltaBracket:
 
     def next_delta(self) -> float:
         """The delta to try next."""
-        return (
-            0.75 * self.served if self.failed == 0.0 else float(np.sqrt(self.failed * self.served))
-        )
+        return float(np.sqrt(self.failed * self.served)) if self.failed else 0.75 * self.served
 
 
 def predicted_rank(points: Sequence[int], ranks: Sequence[float], wanted: int, rise: float) -> int:

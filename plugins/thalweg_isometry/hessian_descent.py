@@ -78,8 +78,7 @@ class HessianDescent(SecantSearch[HessianDescentState]):
         delta = active.delta(psi)
         state = self.approach(state, psi, delta)
         stalled = 0 if delta < state.lowest else state.stalled + 1
-        lowest = min(state.lowest, delta)
-        state = replace(state, variance=variance, stalled=stalled, lowest=lowest)
+        state = replace(state, variance=variance, stalled=stalled, lowest=min(state.lowest, delta))
         last = stalled >= STALLED or np.sqrt(variance) < LEAST_DEVIATION * goal
         failed = last and delta > goal
         return state, Inner(psi, delta <= goal, failed, delta, result.evaluations)
@@ -105,8 +104,7 @@ class GaussianMaps(Objective, HessianProduct):
         """What this variance leaves of a random projection, of variance 1 / rank."""
         rank, dimension = self.layout.rows, self.layout.columns
         size = np.sqrt(max(0.0, 1.0 / rank - self._variance))
-        random = np.random.default_rng((seed, rank))
-        return size * random.standard_normal((rank, dimension))
+        return size * np.random.default_rng((seed, rank)).standard_normal((rank, dimension))
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         images, value, slope, _ = self._terms(x)

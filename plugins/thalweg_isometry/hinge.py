@@ -180,8 +180,7 @@ def lowering_row(active: ActiveSecants, psi: np.ndarray, theta: float) -> np.nda
     dimension = psi.shape[1]
 
     def times(vector: np.ndarray) -> np.ndarray:
-        row = vector.reshape(1, -1)
-        return active.adjoint_times(weights, active.images(row)).ravel()
+        return active.adjoint_times(weights, active.images(vector.reshape(1, -1))).ravel()
 
     # Lanczos, reorthogonalized; an eigenvector to a few percent is good enough.
     # The start is in no special direction: vectors of one sum have secants orthogonal to ones.

@@ -225,9 +225,8 @@ class _Step:
         keep = jnp.minimum(1 - 1 / number, metric.decay).astype(x.dtype)
         pairs = zip(state.factors, means, strict=True)
         averages = tuple(old.averaged(Moments(*mean), keep) for old, mean in pairs)
-        due = metric.due(number, state.inverted, state.damping, state.used_damping, jnp)
         return self.jax.lax.cond(
-            due,
+            metric.due(number, state.inverted, state.damping, state.used_damping, jnp),
             lambda: state._replace(
                 inverted=number,
                 used_damping=state.damping,

@@ -93,8 +93,7 @@ def checked_evaluations(
         gradient = _rows(answer[1], layout, f"{name}: the gradient")
         gradient.flags.writeable = False
         numbers = [number, layout.norm(gradient)] if several else [number]
-        what = "the objective's value, or the norm of its gradient,"
-        return agreed(numbers, what), gradient
+        return agreed(numbers, "the objective's value, or the norm of its gradient,"), gradient
 
     with ExitStack() as stack:
         stack.enter_context(_replaced(objective, "value", checked_value))

@@ -279,7 +279,6 @@ class _Run:
         solution = np.array(objective.solution(state.x))
         own = () if self.preconditioner is None else self.preconditioner.notes
         late = (*self.solver.notes(state), *self.stages.notes(), *self.saved.notes())
-        seconds = {**self.seconds, "measure": run_clock() - began, "total": self._elapsed()}
         return Result(
             x=np.array(state.x),
             objective=value,
@@ -287,7 +286,7 @@ class _Run:
             trace=self.saved.trace,
             iterations=self.at.iteration,
             evaluations=int(state.evaluations) + self.confirming,
-            seconds=seconds,
+            seconds={**self.seconds, "measure": run_clock() - began, "total": self._elapsed()},
             layout=objective.layout,
             metrics=metrics,
             compared=objective.compared_metrics,

@@ -247,8 +247,7 @@ def rows_at(layout: Layout, block: np.ndarray, rows: np.ndarray) -> np.ndarray:
     ndarray, shape (len(rows), ...)
     """
     plan = RowPlan.of(layout, rows)
-    exchange = RowExchange(plan)
-    return np.asarray(exchange.with_ghosts(block)[plan.positions(rows)])
+    return np.asarray(RowExchange(plan).with_ghosts(block)[plan.positions(rows)])
 
 
 class RowRoutes:

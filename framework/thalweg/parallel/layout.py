@@ -228,8 +228,7 @@ class Layout:
             local += int(((raw @ weights) * (2 * numbers + 1)).sum(dtype=np.uint64))
         total = sum(self.comm.allgather(local % 2**64)) % 2**64
         shape = "x".join(map(str, (self.rows, *block.shape[1:])))
-        text = f"{shape}:{block.dtype}:{total}"
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256(f"{shape}:{block.dtype}:{total}".encode()).hexdigest()[:16]
 
     def random_normal(self, seed: int, scale: float = 1.0) -> np.ndarray:
         """This rank's block of a standard normal array that does not depend on the ranks.

@@ -48,8 +48,7 @@ def phase(name: str) -> Iterator[None]:
     stage = _stages.get(name)
     if stage is None and (petsc := sys.modules.get("thalweg.parallel.petsc")):
         stage = _stages[name] = petsc.PETSc.Log.Stage(f"thalweg:{name}")
-    here = _phases.setdefault(name, Phase())
-    here.calls += 1
+    _phases.setdefault(name, Phase()).calls += 1
     _lap()
     _open.append((name, time.perf_counter()))
     if stage is not None:

@@ -184,13 +184,12 @@ class Option(Limits):
             raise InputError(f"{where} must be finite, not {value!r}")
         if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
             raise InputError(f"{where} must be an integer of 64 bits, not {shown_value(value)}")
-        bounds = (
+        for bound, words, holds in (
             (self.minimum, "at least", lambda v, b: v >= b),
             (self.maximum, "at most", lambda v, b: v <= b),
             (self.above, "greater than", lambda v, b: v > b),
             (self.below, "less than", lambda v, b: v < b),
-        )
-        for bound, words, holds in bounds:
+        ):
             if bound is not None and not holds(value, bound):
                 raise InputError(f"{where} must be {words} {bound:g}, not {value!r}")
 

@@ -38,8 +38,7 @@ class SpringProblem(
 
     def _springs(self, rows: np.ndarray) -> np.ndarray:
         """This rank's rows of ``4 L X``."""
-        whole = self.layout.gather_rows(rows)
-        return 4.0 * (self._degrees * rows - self._weights @ whole)
+        return 4.0 * (self._degrees * rows - self._weights @ self.layout.gather_rows(rows))
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         """Objective and gradient."""

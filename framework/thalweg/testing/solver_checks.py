@@ -184,8 +184,7 @@ def _check_steps(
             state = solver.step(state)
             done, asked = done + 1, asked + made.count - counted
             where = f"after step {done}"
-            unchanged = objective.comm.allgather(_content(objective, before) == content)
-            assert all(unchanged), (
+            assert all(objective.comm.allgather(_content(objective, before) == content)), (
                 f"{where} the state before it is another: a step returns a new state"
             )
             content = _check_state(solver, objective, state, where)
@@ -235,8 +234,7 @@ def _check_state(solver: Solver[Any], objective: Objective, state: SolverState, 
     assert isinstance(status, Status), f"status returns {status!r}, not a Status"
     numbers = objective.comm.allgather((repr(float(state.value)), status.name))
     assert len(set(numbers)) == 1, f"{where} the ranks do not agree on value and status: {numbers}"
-    row = dict(solver.trace_row(state))
-    unknown = set(row) - set(solver.trace_columns)
+    unknown = dict(solver.trace_row(state)).keys() - set(solver.trace_columns)
     assert not unknown, f"trace_row returns {sorted(unknown)}, which trace_columns does not declare"
     if status.failed:
         return content

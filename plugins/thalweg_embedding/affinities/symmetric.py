@@ -45,8 +45,7 @@ def renumbered(
 def transposed(layout: Layout, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
     """This rank's rows of the transpose of a square row-distributed matrix.  Collective."""
     own = np.arange(layout.start, layout.stop, dtype=matrix.indices.dtype)
-    columns = np.repeat(own, np.diff(matrix.indptr))
-    return assembled(layout, matrix.indices, columns, matrix.data)
+    return assembled(layout, matrix.indices, np.repeat(own, np.diff(matrix.indptr)), matrix.data)
 
 
 def column_numbers(layout: Layout, indices: np.ndarray) -> np.ndarray:

@@ -98,8 +98,7 @@ class EigenvectorEmbedding(Objective, SmallestEigenvectors):
         that each column's largest entry is positive.
         """
         inside, _, gram, energy = self._projected(x)
-        root = np.linalg.cholesky(gram + 1e-300 * np.eye(len(gram)))
-        half = np.linalg.inv(root)
+        half = np.linalg.inv(np.linalg.cholesky(gram + 1e-300 * np.eye(len(gram))))
         _, vectors = np.linalg.eigh(half @ energy @ half.T)
         turned = inside @ (half.T @ vectors)
         return signed(self.layout, turned) * self._scaling[:, None]

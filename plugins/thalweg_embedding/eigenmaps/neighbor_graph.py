@@ -77,8 +77,7 @@ def reconstruction_weights(
 ) -> scipy.sparse.csr_matrix:
     """This rank's rows of the weights with which neighbors rebuild each point.  Collective."""
     plan = RowPlan.of(dataset.layout, graph.indices)
-    exchange = RowExchange(plan)
-    known = exchange.with_ghosts(np.asarray(dataset.values))
+    known = RowExchange(plan).with_ghosts(np.asarray(dataset.values))
     positions, counts = plan.positions(graph.indices), np.diff(graph.indptr)
     weights = np.empty(graph.nnz)
     for count in np.unique(counts):

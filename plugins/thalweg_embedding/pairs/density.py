@@ -89,8 +89,7 @@ class DensityCorrelation:
         alone = close == 0.0
         close[alone] = self._edges[alone]
         rest = self._edges - (1.0 - EPSILON) * close
-        radii = np.log(rest / close)
-        centered, deviation = self._moments(radii, VARIANCE_SHIFT)
+        centered, deviation = self._moments(np.log(rest / close), VARIANCE_SHIFT)
         standard = centered / deviation
         n = self.layout.rows
         correlation = float(sum_over_ranks(self.layout.comm, float(self._wanted @ standard))) / n

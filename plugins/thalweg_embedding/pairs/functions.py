@@ -59,8 +59,7 @@ def _text(thing: Any) -> str:
     # Numba freezes constants when it compiles, those of modules too.
     for module in [entry for entry in seen if isinstance(entry, ModuleType)]:
         seen += [vars(module)[name] for name in names if name in vars(module)]
-    known = [_text(entry) for entry in seen]
-    return repr((_text(code), known))
+    return repr((_text(code), [_text(entry) for entry in seen]))
 
 
 def _names(code: CodeType) -> list[str]:

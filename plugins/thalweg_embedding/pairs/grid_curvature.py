@@ -102,8 +102,7 @@ class GridCurvature:
     def _at_points(self, modes: np.ndarray) -> np.ndarray:
         """A series at the points that this rank holds."""
         values = np.empty(len(self._decomposition.points))
-        order = self._reached.cells.order
-        values[order] = self._box.mesh.at_points([modes], self._reached)[:, 0]
+        values[self._reached.cells.order] = self._box.mesh.at_points([modes], self._reached)[:, 0]
         return values
 
     def _product(self, kind: SecondOrder, fields: Matrix, direction: Array) -> Array:

@@ -84,8 +84,7 @@ class GridPairs(PairSum):
 
     def _announce(self, reason: str, rows: Array) -> None:
         """Say that all pairs are summed, unless the map is not finite.  Collective."""
-        finite = float(np.isfinite(rows).all())
-        if min_over_ranks(self.layout.comm, finite) == 0.0:
+        if min_over_ranks(self.layout.comm, float(np.isfinite(rows).all())) == 0.0:
             return
         seconds = 1e-9 * EXACT_COST * self.layout.rows * float(self.layout.rows)
         self.note(

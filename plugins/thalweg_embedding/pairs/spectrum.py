@@ -107,5 +107,4 @@ def _cosines(values: np.ndarray, axis: int) -> np.ndarray:
     """Sums of cosines along an axis; of nothing where a rank has nothing."""
     if not values.size:
         return values
-    workers = numba.get_num_threads()
-    return np.asarray(scipy.fft.dct(values, type=1, axis=axis, workers=workers))
+    return np.asarray(scipy.fft.dct(values, type=1, axis=axis, workers=numba.get_num_threads()))

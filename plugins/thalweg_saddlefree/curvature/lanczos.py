@@ -81,8 +81,7 @@ class LanczosAbsolute(AbsoluteSolver):
         # An estimate of the error asks for those of earlier estimates again.
         key = (damping, steps, self.basis.complete)
         if key not in self._coordinates_of:
-            matrix = self.basis.tridiagonal(steps)
-            _, sigma, right = scipy.linalg.svd(matrix, full_matrices=False)
+            _, sigma, right = scipy.linalg.svd(self.basis.tridiagonal(steps), full_matrices=False)
             sigma, right = agreed(self.slices.comm, (sigma, right))
             if self.basis.complete:
                 refuse_singular(float(sigma[-1]), float(sigma[0]), damping)

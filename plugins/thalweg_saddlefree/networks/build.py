@@ -60,9 +60,7 @@ def build_mlp(dataset: Dataset, comm: MPI.Comm, **options: Any) -> NetworkObject
             f"the layers lead from {sizes[0]} to {sizes[-1]} units, but the data have {columns} "
             f"columns and {classes} labels; write layers = [{columns}, ..., {classes}]"
         )
-    mine = np.searchsorted(known, dataset.labels)
-    targets = np.zeros((len(mine), classes))
-    targets[np.arange(len(mine)), mine] = 1.0
+    targets = np.eye(classes)[np.searchsorted(known, dataset.labels)]
     criterion: Loss = SoftmaxCrossEntropy()
     if chosen.loss == "squared":
         criterion = SquaredError(ACTIVATIONS[chosen.output])

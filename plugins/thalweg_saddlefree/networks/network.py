@@ -142,8 +142,7 @@ class Network(Identified):
         Back-propagation of ``R' signs``, where ``R'R`` is the Hessian of the loss by the
         outputs and ``signs`` are independent with mean 0 and variance 1.
         """
-        sample = self.loss.fisher_sample(point.output, signs)
-        return self._deltas(flat, point.activations, sample)
+        return self._deltas(flat, point.activations, self.loss.fisher_sample(point.output, signs))
 
     def curvature_forms(
         self, flat: np.ndarray, point: Linearized, directions: Sequence[np.ndarray], hessian: bool

@@ -237,8 +237,7 @@ def doctor_command(argv: list[str]) -> int:
     world = sys.modules.get("mpi4py.MPI")  # missing where it cannot be imported
     if world is None or world.COMM_WORLD.rank == 0:
         report = {"well": not broken, "findings": [dataclasses.asdict(one) for one in findings]}
-        text = _as_text(findings, broken, options.verbose)
-        print(as_json(report) if options.json else text)
+        print(as_json(report) if options.json else _as_text(findings, broken, options.verbose))
     return 2 if broken else 0
 
 

@@ -122,8 +122,7 @@ def read_zarr(path: Path, options: Mapping[str, Any]) -> Source:
         labels = None if labels_key is None else StoredRows(path, labels_key, _zarr)(slice(None))
         dtype, shape = np.dtype(arrays[key].dtype), arrays[key].shape
     check_array(dtype, shape, what)
-    reader = StoredRows(path, key, _zarr)
-    return Source(shape[0], shape[1:] or (1,), dtype, reader, labels=labels)
+    return Source(shape[0], shape[1:] or (1,), dtype, StoredRows(path, key, _zarr), labels=labels)
 
 
 def _column(codes: Any, categories: Any, path: Path) -> np.ndarray | None:

@@ -64,8 +64,7 @@ def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
         mode = "L" if options.get("gray") else "RGB"
     shape = (height, width, 3) if mode == "RGB" else (height, width)
     dtype = np.dtype(np.uint16 if mode == "I;16" else np.uint8)
-    reader = PictureRows(tuple(paths), mode)
-    return Source(len(paths), shape, dtype, reader, labels=labels)
+    return Source(len(paths), shape, dtype, PictureRows(tuple(paths), mode), labels=labels)
 
 
 def _pictures(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:

@@ -191,8 +191,7 @@ def local_rows(
             assert full.whole is not None
             selection: Rows = slice(layout.rows) if chosen is None else chosen
             whole = full.whole.reshape(-1, source.columns)[selection]
-        native = source.dtype.newbyteorder("=")
-        return layout.scatter_from_root(whole, (source.columns,), native)
+        return layout.scatter_from_root(whole, (source.columns,), source.dtype.newbyteorder("="))
     block = np.empty((0, source.columns), dtype=source.dtype)
     with raise_on_all_ranks(layout.comm):
         if layout.local_rows:

@@ -150,8 +150,7 @@ class RunDirectory:
     def write_result(self, comm: MPI.Comm, result: Result, facts: Mapping[str, Any]) -> None:
         """Write ``result.json``, ``trace.csv`` and the whole of ``solution.npy``.  Collective."""
         if result.solution is not None and result.solution_layout is not None:
-            path = self.path / "solution.npy"
-            save_rows(comm, path, result.solution_layout, result.solution)
+            save_rows(comm, self.path / "solution.npy", result.solution_layout, result.solution)
 
         def write_trace() -> None:
             text = io.StringIO()

@@ -226,8 +226,7 @@ class Frames:
     def __call__(self, iterate: Iterate) -> bool:
         """Keep the iterate if its turn has come; never ends the run.  Collective."""
         if iterate.iteration % self.every == 0:
-            rows = iterate.rows.astype(np.float32)
-            whole = self.objective.layout.gather_on_root(rows)
+            whole = self.objective.layout.gather_on_root(iterate.rows.astype(np.float32))
             if self.objective.comm.rank == 0:
                 self.frames.append(whole)
             self.captions.append(f"evaluation {iterate.evaluations}: {iterate.objective:.6g}")
