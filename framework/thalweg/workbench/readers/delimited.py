@@ -40,16 +40,15 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     delimiter = options.get("delimiter") or _detected_delimiter(every)
     lines = list(_counted(every, delimiter))
     fields = list(_fields(lines[:_SAMPLE], delimiter))
-    header = options.get("header")
+    header, first = options.get("header"), [name.strip() for name in fields[0]]
     if header is None and (header := len(fields) > 1):
         pairs = zip(*fields[:2], strict=False)
-        header = any(_is_text(first) and not _is_text(second) for first, second in pairs)
-        first = [name.strip() for name in fields[0]]
+        header = any(_is_text(name) and not _is_text(below) for name, below in pairs)
         numbers = [name for name in first if name and not _is_text(name)]
         # 0 and 1 alone may be data.
         header |= len(numbers) > 2 and numbers == [str(n) for n in range(len(numbers))]
         header |= options.get("labels") in first
-    names = [name.strip() for name in fields[0]] if header else []
+    names = first if header else []
     rest = iter(lines)
     if header:
         next(_fields(rest, delimiter))  # a quoted name may hold ends of lines
