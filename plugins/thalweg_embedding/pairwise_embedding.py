@@ -351,8 +351,8 @@ class PairwiseEmbedding(
             self.note(
                 f"the map is inflated: it is {side:,.0f} units wide, {side / dense:,.0f} times as "
                 "wide as if its points were a unit apart, where a lower objective tells of size "
-                "more than of neighbors; a higher perplexity, or a larger tol ([stop] decrease), "
-                "gives a smaller map"
+                "more than of neighbors; a narrower start, a higher perplexity, or a larger tol "
+                "([stop] decrease), gives a smaller map"
             )
         facts: dict[str, Any] = {}
         if self.density is not None:
