@@ -127,7 +127,8 @@ class Dataset(Identified):
         ----------
         array
             Real numbers, shape ``(rows, columns)``: an array, a list of rows, or a data
-            frame.  Numbers other than float32 and float64 become float64.
+            frame.  Numbers other than float32 and float64 become float64; an array of these is
+            not copied, and not to be changed while the data set is used.
         labels
             A label for each row, shape ``(rows,)``, numbers or strings.
         comm

@@ -95,7 +95,8 @@ class MapTransformer(  # type: ignore[misc]
         if isinstance(X, Dataset):
             self.n_features_in_ = X.layout.columns
             return X
-        X = self._validated(X, ensure_min_samples=3)
+        # The caller may write into its array later, as into a buffer of batches.
+        X = self._validated(X, ensure_min_samples=3, copy=self.keep_data)
         return SparseDataset.of(X) if scipy.sparse.issparse(X) else Dataset.from_array(X)
 
     def _fitted_map(self) -> Any:

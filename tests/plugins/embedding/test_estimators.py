@@ -147,6 +147,16 @@ def test_places_of_a_map_lead_back_to_points(comm):
         estimator.inverse_transform(np.zeros((2, 3)))
 
 
+@pytest.mark.parametrize("estimator", [TSNE(max_iter=5), maps.LaplacianEigenmaps()])
+def test_a_map_keeps_rows_of_its_own(estimator):
+    rows, later = np.split(load_digits().data[:100], [80])
+    wanted = estimator.fit(rows).transform(later)
+    buffer = rows.copy()
+    estimator.fit(buffer)
+    buffer[:] = 0.0  # as for the next rows
+    np.testing.assert_array_equal(estimator.transform(later), wanted)
+
+
 @pytest.mark.parametrize("kind", [TSNE, *PAIRS, scipy.sparse.csr_matrix])
 def test_rows_that_come_later_join_the_map_and_leave_the_others_nearly_in_place(kind):
     kind, form = (kind, np.asarray) if kind in KINDS else (TSNE, kind)
