@@ -182,6 +182,66 @@ HARMLESS: dict[tuple[str, str], str] = {
 #: Changes of other kinds: file, text that occurs once in one line, what takes its place.
 BY_HAND = (
     (
+        "framework/thalweg/engines/neighbors/neighbors.py",
+        "furthest += [self.center - exact.min(axis=0, initial=np.inf)]",
+        "furthest += [self.center - exact.max(axis=0, initial=-np.inf)]",
+    ),
+    (
+        "framework/thalweg/engines/neighbors/neighbors.py",
+        "chosen = chosen[order]",
+        "chosen = chosen[order.argsort()]",
+    ),
+    (
+        "framework/thalweg/engines/neighbors/neighbors.py",
+        "slack = 4.0 * error * float(near[:, -2].max()) / (0.5 - error)",
+        "slack = -4.0 * error * float(near[:, -2].max()) / (0.5 - error)",
+    ),
+    (
+        "plugins/thalweg_embedding/affinities/distances.py",
+        "apart[layout.start + row] = np.inf",
+        "apart[row] = np.inf",
+    ),
+    (
+        "plugins/thalweg_embedding/affinities/distances.py",
+        "others = matrix.indices != layout.start + rows[places]",
+        "others = matrix.indices != layout.start + places",
+    ),
+    (
+        "plugins/thalweg_embedding/quality.py",
+        "some = mine if len(sample) < layout.rows else None",
+        "some = None",
+    ),
+    (
+        "plugins/thalweg_embedding/estimators/map_estimator.py",
+        "start = (dense / side) * start",
+        "start = (side / dense) * start",
+    ),
+    (
+        "plugins/thalweg_clustering/alternatives.py",
+        "at_start = objective.outcome_at(objective.view, by_rows)",
+        "at_start = objective.outcome_at(objective.view)",
+    ),
+    (
+        "plugins/thalweg_clustering/alternatives.py",
+        "if count > 1 or not end.found:",
+        "if count > 1:",
+    ),
+    (
+        "framework/thalweg/workbench/readers/delimited.py",
+        "next(_fields(rest, delimiter))",
+        "next(rest)",
+    ),
+    (
+        "framework/thalweg/workbench/readers/delimited.py",
+        'header |= options.get("labels") in first',
+        "header |= False",
+    ),
+    (
+        "framework/thalweg/workbench/readers/pictures.py",
+        'return np.dstack([upper] * 3) if mode == "RGB" else upper',
+        'return np.dstack([pixels] * 3) if mode == "RGB" else upper',
+    ),
+    (
         "plugins/thalweg_clustering/kernel_sums.py",
         "target += parts.sum(axis=0)",
         "target += parts[0]",
