@@ -38,6 +38,8 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     """
     every, what = _lines(path), f"'{path}'"
     delimiter = options.get("delimiter") or _detected_delimiter(every)
+    if delimiter == " " and options.get("is_text") and any(map(_is_text, every[0].split())):
+        delimiter = ","  # names may have several words
     lines = list(_counted(every, delimiter))
     fields = list(_fields(lines[:_SAMPLE], delimiter))
     header, first = options.get("header"), [name.strip() for name in fields[0]]

@@ -124,9 +124,12 @@ def test_csv_with_a_header_names_columns_and_labels(comm, folder):
 def test_one_hot_labels_and_labels_with_gaps(comm, folder):
     np.save(folder / "x.npy", TABLE)
     np.savetxt(folder / "hot.csv", np.eye(3)[CODES], delimiter=",", fmt="%d")
+    np.savetxt(folder / "hot.txt", np.eye(3)[CODES], fmt="%d")
+    np.savetxt(folder / "words.txt", [f"class {code}" for code in CODES], fmt="%s")
     np.save(folder / "gaps.npy", CODES * 10.0)
-    hot = load_data({"path": "x.npy", "labels": "hot.csv"}, comm, folder)
-    assert np.array_equal(hot.gather_labels(), CODES)
+    for name in ("hot.csv", "hot.txt", "words.txt"):
+        labeled = load_data({"path": "x.npy", "labels": name}, comm, folder)
+        assert np.array_equal(labeled.gather_labels(), CODES)
     gaps = load_data({"path": "x.npy", "labels": "gaps.npy"}, comm, folder)
     assert np.array_equal(gaps.gather_labels(), CODES)
     assert gaps.label_names == ("0", "10", "20")
