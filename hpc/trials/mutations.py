@@ -183,11 +183,6 @@ HARMLESS: dict[tuple[str, str], str] = {
 BY_HAND = (
     (
         "framework/thalweg/engines/neighbors/neighbors.py",
-        "furthest += [self.center - exact.min(axis=0, initial=np.inf)]",
-        "furthest += [self.center - exact.max(axis=0, initial=-np.inf)]",
-    ),
-    (
-        "framework/thalweg/engines/neighbors/neighbors.py",
         "chosen = chosen[order]",
         "chosen = chosen[order.argsort()]",
     ),

@@ -20,7 +20,7 @@ from thalweg.numerics import principal_components
 from thalweg.parallel import MPI, Layout
 from thalweg_embedding import TSNE, NeighborsTransformer
 from thalweg_embedding.affinities.affinities_from_data import affinities_of
-from thalweg_embedding.affinities.distances import SparseDataset, nearest_by
+from thalweg_embedding.affinities.distances import SparseDataset, nearest_by, nearest_given
 
 POINTS = load_digits().data[:120]
 SKEW = np.triu(1.0 - np.eye(9)) + 4.0 * np.eye(9)[:, ::-1] * (np.arange(9) > 6)
@@ -162,6 +162,17 @@ def test_rows_without_distances_are_refused():
             NeighborsTransformer().fit(rows).kneighbors(factor * rows)
     with pytest.raises(InputError, match="must be real numbers, not datetime64"):
         NeighborsTransformer().fit_transform(rows.astype("datetime64[s]"))
+
+
+@pytest.mark.ranks(1, 2)
+def test_given_distances_of_some_rows_are_those_of_all(comm):
+    graph = kneighbors_graph(POINTS, 9, mode="distance")
+    for data in (
+        Dataset.from_array(cdist(POINTS, POINTS), comm=comm), SparseDataset.of(graph, comm)
+    ):  # fmt: skip
+        whole, rows = nearest_by(data, 5, "precomputed"), np.arange(1, data.layout.local_rows, 3)
+        for found, wanted in zip(nearest_given(data, 5, rows), whole, strict=True):
+            np.testing.assert_array_equal(found, wanted[rows])
 
 
 def test_what_does_not_fit_is_refused_and_what_has_no_effect_is_noted():
