@@ -166,7 +166,7 @@ def test_rows_without_distances_are_refused():
 
 @pytest.mark.ranks(1, 2)
 def test_given_distances_of_some_rows_are_those_of_all(comm):
-    graph = kneighbors_graph(POINTS, 9, mode="distance")
+    graph = kneighbors_graph(POINTS, 9, mode="distance", include_self=True)
     for data in (
         Dataset.from_array(cdist(POINTS, POINTS), comm=comm), SparseDataset.of(graph, comm)
     ):  # fmt: skip
