@@ -113,7 +113,7 @@ class NetworkObjective(
     Raises
     ------
     InputError
-        Data that are not finite.
+        Data that are not finite, or are not on the ranks of ``comm``.
     """
 
     default_solver: ClassVar[str] = "saddle-free-subspace"
@@ -140,6 +140,11 @@ class NetworkObjective(
         super().__init__(comm, Layout(MPI.COMM_SELF, network.parameters))
         if rows.rows == 0:
             raise InputError("a network needs at least one row of data; the data set is empty")
+        if MPI.Comm.Compare(rows.comm, comm) not in (MPI.IDENT, MPI.CONGRUENT):
+            raise InputError(
+                f"the rows lie on {rows.comm.size} of the {comm.size} ranks of the network; make "
+                "their data set on all of them, as Dataset.from_array(X, comm=comm)"
+            )
         self.rows = self.data_layout = rows
         self.network = network
         self.dtype: np.dtype[Any] = np.dtype(np.float64 if precision == "double" else np.float32)

@@ -163,6 +163,9 @@ def test_layers_and_values_that_do_not_fit_are_refused_in_one_sentence(comm):
         spoiled[-1, 0] = np.nan
     with pytest.raises(InputError, match="NaN"):
         build_autoencoder(data.with_values(spoiled), comm, layers=[16, 3])
+    if comm.size > 1:  # every rank's copy of the rows would count
+        with pytest.raises(InputError, match="the rows lie on 1 of the 2 ranks"):
+            build_autoencoder(digits(MPI.COMM_SELF), comm, layers=[16, 3])
 
 
 @pytest.mark.parametrize("size", [2, 7])
