@@ -25,17 +25,17 @@ class Evaluations:
     ----------
     count
         How many there were of the value.
-    unbounded_at
-        Count at the last value that was minus infinity, 0 if none was.
+    unbounded_at, lost_at
+        Count at the last value that was minus infinity, and not finite; 0 if none was.
     """
 
     count: int = 0
     unbounded_at: int = 0
+    lost_at: int = 0
 
-    @property
-    def is_unbounded_lately(self) -> bool:
+    def is_late(self, at: int) -> bool:
         """Whether that is in the second half of the run: a wild first step is none of its end."""
-        return 2 * self.unbounded_at > self.count
+        return 2 * at > self.count
 
 
 @contextmanager
@@ -62,6 +62,8 @@ def checked_evaluations(
     def agreed(numbers: list[float], what: str) -> float:
         number = same_on_all_ranks(objective.comm, numbers, what)[0]
         evaluations.count += 1
+        if not math.isfinite(number):
+            evaluations.lost_at = evaluations.count
         if number == -math.inf:
             evaluations.unbounded_at = evaluations.count
         return number

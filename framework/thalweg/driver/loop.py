@@ -137,9 +137,11 @@ class _Run:
                         finite = self._advance(bar) and self._follow()
                         status = self._status(self.state) if finite else Status.DIVERGED
                     # A lower value was near, and it was minus infinity.
-                    if self.evaluations.is_unbounded_lately and status in WITHOUT_DESCENT:
+                    seen = self.evaluations
+                    if seen.is_late(seen.unbounded_at) and status in WITHOUT_DESCENT:
                         status = Status.DIVERGED
-                    status, more = confirmed(self.objective, self.state, status, self.at.values)
+                    known = self.state, status, self.at.values, seen.is_late(seen.lost_at)
+                    status, more = confirmed(self.objective, *known)
                     self.confirming += more
                 finally:
                     bar.close()

@@ -119,16 +119,19 @@ LEFT, MULTIPLES = 1e-6, (1.0, 3.0, 10.0)
 
 
 def confirmed(
-    objective: Objective, state: SolverState, status: Status, values: Sequence[float]
+    objective: Objective, state: SolverState, status: Status, values: Sequence[float], lost: bool
 ) -> tuple[Status, int]:
     """Evaluate again where a solver found no descent, to tell faults from noise.  Collective.
 
     An objective that is no longer finite makes every step fail, and so does a gradient that is not
-    that of the value, or a value other than the one beside the gradient.  Returns the status as
-    rank 0 has it, and the number of evaluations.
+    that of the value, or a value other than the one beside the gradient.  Steps that the edge of
+    its domain cuts short gain little, too: ``lost`` tells that values were not finite lately.
+    Returns the status as rank 0 has it, and the number of evaluations.
     """
     flat = status is Status.SMALL_DECREASE and min(values) == max(values)
-    if not (flat or status is Status.PRECISION_LIMIT) or state.gradient is None:
+    checked = flat or status is Status.PRECISION_LIMIT
+    checked |= lost and status is Status.SMALL_DECREASE
+    if not checked or state.gradient is None:
         return status, 0
     value, gradient = objective.value_and_gradient(state.x)
     evaluations, norm = 1, objective.layout.norm
@@ -147,12 +150,30 @@ def confirmed(
     elif abs(change(0.0)) > 1e3 * error + LEFT * abs(value):
         status = Status.INCONSISTENT
     elif not isinstance(objective, ManifoldVariable):  # which is not to be moved along its gradient
-        along = status_along_gradient(change, value, error, slope, size)
-        if along.failed:
+        if lost and falls_to_an_edge(change, error, slope, size):
+            status = Status.DIVERGED
+        elif not flat and status is Status.SMALL_DECREASE:
+            pass
+        elif (along := status_along_gradient(change, value, error, slope, size)).failed:
             status = along
         elif not flat and error > 2.0 * Objective.value_error(objective, state.value):
             status = Status.NOISE_LIMIT
     return STATUSES[values_of_all_ranks(objective.comm, STATUSES.index(status))[0]], evaluations
+
+
+def falls_to_an_edge(
+    change: Callable[[float], float], error: float, norm: float, size: float
+) -> bool:
+    """Whether the value falls, as its gradient says, up to where it is not finite.
+
+    The arguments are those of :func:`status_along_gradient`.
+    """
+    step, fallen = size, change(-size) if norm > 0.0 else 0.0
+    while not math.isfinite(fallen) and step > 2.0**-52 * size:
+        step *= 0.1
+        fallen = change(-step)
+    # An edge beyond which nothing is finite may be nearer than the next number.
+    return step < size and not fallen > -max(SHARE * step * norm, 2.0 * error)
 
 
 def status_along_gradient(

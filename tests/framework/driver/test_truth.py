@@ -91,6 +91,30 @@ def test_nan_after_the_start_is_a_failure_that_keeps_the_last_good_iterate(comm,
     assert Valley(comm).value(result.x) == pytest.approx(result.objective, rel=1e-12)
 
 
+class Edge(Objective):
+    """A quadratic with a weak barrier before what is no number; its minimum is 50 within."""
+
+    def __init__(self, comm):
+        super().__init__(comm, Layout(comm, 2, 1))
+
+    def initial_point(self, seed):
+        return self.layout.local(np.array([[0.0], [1.0]]))
+
+    def value_and_gradient(self, x):
+        (a,), (b,) = self.layout.gather_rows(x)
+        value = (a - 100) ** 2 / 2 + 50 * (b + 1) ** 2 - (1e-6 * np.log(b) if b > 0 else math.nan)
+        slope = 100 * (b + 1) - (1e-6 / b if b > 0 else math.nan)
+        return float(value), self.layout.local(np.array([[a - 100], [slope]]))
+
+
+@pytest.mark.ranks(1, 2)
+def test_steps_that_the_edge_of_the_domain_cuts_short_are_not_called_convergence(comm):
+    found = [thalweg.minimize(Edge(comm), solver=name) for name in ("gradient-descent", "lbfgs")]
+    assert [result.status.converged for result in found] == [False, True]
+    assert found[0].status is Status.DIVERGED
+    assert found[1].objective == pytest.approx(50.0, rel=1e-6)
+
+
 def spoiled(fault):
     """An objective whose value and gradient do not belong together, or are not given."""
 
