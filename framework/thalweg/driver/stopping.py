@@ -129,9 +129,9 @@ def confirmed(
     Returns the status as rank 0 has it, and the number of evaluations.
     """
     flat = status is Status.SMALL_DECREASE and min(values) == max(values)
-    checked = flat or status is Status.PRECISION_LIMIT
-    checked |= lost and status is Status.SMALL_DECREASE
-    if not checked or state.gradient is None:
+    stuck = flat or status is Status.PRECISION_LIMIT
+    doubtful = stuck or (lost and status is Status.SMALL_DECREASE)
+    if not doubtful or state.gradient is None:
         return status, 0
     value, gradient = objective.value_and_gradient(state.x)
     evaluations, norm = 1, objective.layout.norm
@@ -152,11 +152,9 @@ def confirmed(
     elif not isinstance(objective, ManifoldVariable):  # which is not to be moved along its gradient
         if lost and falls_to_an_edge(change, error, slope, size):
             status = Status.DIVERGED
-        elif not flat and status is Status.SMALL_DECREASE:
-            pass
-        elif (along := status_along_gradient(change, value, error, slope, size)).failed:
+        elif stuck and (along := status_along_gradient(change, value, error, slope, size)).failed:
             status = along
-        elif not flat and error > 2.0 * Objective.value_error(objective, state.value):
+        elif stuck and not flat and error > 2.0 * Objective.value_error(objective, state.value):
             status = Status.NOISE_LIMIT
     return STATUSES[values_of_all_ranks(objective.comm, STATUSES.index(status))[0]], evaluations
 
