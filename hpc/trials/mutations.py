@@ -203,7 +203,7 @@ BY_HAND = (
     ),
     (
         "plugins/thalweg_embedding/quality.py",
-        "some = mine if len(sample) < layout.rows else None",
+        "some = layout.own(sample) if len(sample) < layout.rows else None",
         "some = None",
     ),
     (

@@ -160,10 +160,8 @@ def embedding_quality(
     metric = "" if options is None else getattr(options, "metric", "euclidean")
     if metric == "precomputed" or distances.measured_by_coordinates(metric):
         if metric == "precomputed":
-            mine = layout.own(sample)
-            tables = distances.nearest_given(dataset, count, mine)
-            of_sample = Layout(comm, len(sample), count, local_rows=len(mine))
-            before, squared = (of_sample.gather_rows(table) for table in tables)
+            found = distances.nearest_given(dataset, count, layout.own(sample))
+            before, squared = _on_all_ranks(layout, *found)
         else:
             rows = distances.measured_rows(dataset, metric).values
             before, squared = nearest_rows(rows, sample, layout, count)
@@ -233,11 +231,16 @@ def nearest_rows(
 
     Global row numbers, equal on all ranks, as those in ``sample`` are; ties go to the smaller.
     """
-    mine = layout.own(sample)
-    of_sample = Layout(layout.comm, len(sample), count, local_rows=len(mine))
-    some = mine if len(sample) < layout.rows else None
-    indices, squared = nearest_neighbors(layout, values, count, some)
-    return of_sample.gather_rows(indices), of_sample.gather_rows(squared)
+    some = layout.own(sample) if len(sample) < layout.rows else None
+    return _on_all_ranks(layout, *nearest_neighbors(layout, values, count, some))
+
+
+def _on_all_ranks(
+    layout: Layout, indices: np.ndarray, squared: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    count = layout.comm.allreduce(len(indices))
+    rows = Layout(layout.comm, count, local_rows=len(indices))
+    return rows.gather_rows(indices), rows.gather_rows(squared)
 
 
 def sampled_rows(layout: Layout, count: int, seed: int) -> np.ndarray:
