@@ -61,6 +61,7 @@ class RoundState(SolverState):
     change: float = math.nan  # change of W and the blocks in the last round
     round_value: float = math.nan  # objective at the start of the round
     inner_done: bool = False  # whether the inner test is met
+    slope: Any = None  # gradient at W, shape ``(d, q)``, if it is known
 
     @property
     def residual(self) -> float:
@@ -101,8 +102,8 @@ class RoundSolver(Solver[S]):
     def begin(self, state: S) -> S:
         """The state evaluated at its W, whose objective has just changed."""
         value, slope = state.objective.value_and_gradient(state.x)
-        norm, evaluations = residual_norm(state.x, slope), state.evaluations + 1
-        return replace(state, value=value, gradient_norm=norm, evaluations=evaluations)
+        known: Any = {"slope": slope, "gradient_norm": residual_norm(state.x, slope)}
+        return replace(state, value=value, evaluations=state.evaluations + 1, **known)
 
     @abstractmethod
     def improve(self, state: S) -> S:

@@ -9,7 +9,7 @@ keeps W'W = I and descends; by the Woodbury formula it costs a system of size 2q
 are those of Barzilai and Borwein.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -28,8 +28,6 @@ SHRINK = 0.2
 class CurvilinearState(alternation.RoundState):
     """State of :class:`Curvilinear`."""
 
-    #: Gradient at W in the surrounding space, shape ``(d, q)``.
-    slope: Array = field(default_factory=lambda: np.empty(0))
     length: float = 0.0  # first length to try in the next step
     parity: int = 0  # which of the two Barzilai-Borwein lengths comes next
 
@@ -47,13 +45,9 @@ class Curvilinear(alternation.RoundSolver[CurvilinearState]):
 
     def begin(self, state: CurvilinearState) -> CurvilinearState:
         """Value and gradient at W, and a first length that turns W by about a tenth."""
-        value, slope = state.objective.value_and_gradient(state.x)
-        speed = agreed(state.objective.comm, _along(state.x, slope))
-        return replace(
-            state, value=value, slope=slope, evaluations=state.evaluations + 1,
-            gradient_norm=alternation.residual_norm(state.x, slope),
-            length=0.1 / max(speed, 1e-300),
-        )  # fmt: skip
+        state = super().begin(state)
+        speed = agreed(state.objective.comm, _along(state.x, state.slope))
+        return replace(state, length=0.1 / max(speed, 1e-300))
 
     def improve(self, state: CurvilinearState) -> CurvilinearState:
         objective, w, slope = state.objective, state.x, state.slope

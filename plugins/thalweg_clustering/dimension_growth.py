@@ -24,8 +24,6 @@ class GrowthState(alternation.RoundState):
 
     #: W that the columns start from, shape ``(d, q)``.
     guess: Array = field(default_factory=lambda: np.empty(0))
-    #: Gradient with respect to W at the columns so far, shape ``(d, q)``.
-    slope: Array = field(default_factory=lambda: np.empty(0))
     column: int = 0  # the column that is being found
     length: float = 0.0  # first length to try in the next step
     #: Objective of ``guess`` with all its columns, which a round must not exceed.

@@ -36,7 +36,6 @@ class QuasiNewtonState(RoundState):
     """State of a solver that takes quasi-Newton steps."""
 
     pairs: tuple[Pair, ...] = ()  # steps and changes of the gradient so far
-    slope: Array | None = None  # gradient at W, if it is known
     refusals: int = 0  # steps that were shortened in the last iteration
 
 
