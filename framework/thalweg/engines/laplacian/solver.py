@@ -12,6 +12,10 @@ from thalweg.parallel import Array, Layout, min_over_ranks, phase, raise_on_all_
 #: Default shift, relative to the smallest positive diagonal entry.
 SHIFT = 1e-10
 
+#: Difference of sums that symmetric weights make equal, relative to the sum of the weights, beyond
+#: that of single precision.
+ASYMMETRY = 1e-6
+
 #: A row whose diagonal exceeds the others' sum by less than this part of it has no slack.
 _SLACK = 1e-9
 
@@ -73,8 +77,8 @@ class LaplacianSolver:
     Raises
     ------
     InputError
-        Weights that are negative or not finite, degrees below the row sums, an unknown
-        method, or one that this PETSc or number of ranks cannot run.
+        Weights that are negative, not finite or not symmetric, degrees below the row sums, an
+        unknown method, or one that this PETSc or number of ranks cannot run.
     NumericalError
         The matrix could not be factored.
 
@@ -159,7 +163,7 @@ def _mean_removal(layout: Layout, weights: MatrixRows, zero_slack: np.ndarray) -
 def _checked(
     layout: Layout, weights: MatrixRows, scale: float, shift: float | None
 ) -> tuple[MatrixRows, np.ndarray]:
-    """Weights as canonical CSR or float64 array, and their row sums."""
+    """Weights as canonical CSR or float64 array, and their row sums.  Collective."""
     if not scale > 0:
         raise InputError(f"the scale of a Laplacian must be positive, not {scale!r}")
     if shift is not None and not shift > 0:
@@ -174,13 +178,19 @@ def _checked(
                 weights = weights.copy()
                 weights.sum_duplicates()
             entries = weights.data
-            sums = np.asarray(weights.sum(axis=1), dtype=float).reshape(-1)
         else:
-            weights = np.asarray(weights, dtype=float)
-            entries = weights
-            sums = weights.sum(axis=1)
+            weights = entries = np.asarray(weights, dtype=float)
+        sums = np.asarray(weights.sum(axis=1), dtype=float).reshape(-1)
         if not np.isfinite(sums).all() or (entries.size and entries.min() < 0):
             raise InputError("the weights of a Laplacian must be finite and not negative")
+    # y'Wz and z'Wy for random y and z cost two products with W.
+    y, z = np.random.default_rng(0).standard_normal((2, layout.rows))
+    mine = layout.local(y) @ (weights @ z), layout.local(z) @ (weights @ y), sums.sum()
+    one, other, size = sum_large(layout.comm, np.array(mine))
+    if not abs(one - other) <= ASYMMETRY * size:
+        raise InputError(
+            "the weights of a Laplacian must be symmetric; take the mean of W and its transpose"
+        )
     return weights, sums
 
 

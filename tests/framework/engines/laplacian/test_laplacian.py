@@ -5,6 +5,8 @@ import pytest
 import scipy.sparse
 
 from thalweg.engines.laplacian import LaplacianSolver, available, component_labels
+from thalweg.engines.laplacian.contract import System
+from thalweg.engines.laplacian.methods import create_method
 from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import Layout
 from thalweg.parallel.traffic import phases
@@ -218,14 +220,17 @@ def test_bad_input_is_refused_on_all_ranks(comm):
         LaplacianSolver(layout, rows, method="mump")
     with pytest.raises(InputError, match="scale"):
         LaplacianSolver(layout, rows, scale=0.0)
+    # The two rows disagree about one weight: no graph has this matrix.
+    graph[3, 4] *= 1.01
+    for lopsided in (layout.local(graph), layout.local(graph.toarray())):
+        with pytest.raises(InputError, match="weights of a Laplacian must be symmetric"):
+            LaplacianSolver(layout, lopsided)
 
 
 def test_a_matrix_that_is_not_positive_definite_is_a_numerical_error(comm):
-    # The two rows disagree about their weight: no graph has this matrix.
-    lopsided = scipy.sparse.csr_matrix(np.array([[0.0, 9.0], [1.0, 0.0]]))
-    degrees = np.array([9.0, 1.0])
-    with pytest.raises(NumericalError):
-        LaplacianSolver(Layout(comm, 2), lopsided, degrees=degrees, method="dense", shift=1e-3)
+    indefinite = scipy.sparse.csr_matrix(np.array([[0.0, 9.0], [9.0, 0.0]]))
+    with pytest.raises(NumericalError, match="not positive definite"):
+        create_method(System(Layout(comm, 2), indefinite, "dense", 1e-8, 500, ()))
 
 
 @pytest.mark.ranks(1, 2, 3)
