@@ -5,6 +5,7 @@ found so far held fixed, the next one descends on the sphere orthogonal to them.
 Columns to come are zero, which the objective takes as absent.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -12,7 +13,11 @@ import numpy as np
 
 from thalweg.numerics import backtrack
 from thalweg.parallel import Array, agreed
+from thalweg.result import Status
 from thalweg_clustering import alternation
+
+#: Share of the gradient along the manifold from which on a note says so; chosen by hand.
+AT_REST = 0.1
 
 #: Factor by which a refused step is shortened, and most steps on one column.
 SHRINK, COLUMN_STEPS = 0.5, 200
@@ -68,6 +73,17 @@ class DimensionGrowth(alternation.RoundSolver[GrowthState]):
         if moved.value > state.whole_value:
             moved = replace(moved, x=state.guess, value=state.whole_value)
         return replace(moved, inner_done=True)
+
+    def notes(self, state: GrowthState) -> Sequence[str]:
+        if state.outcome is not Status.CONVERGED:
+            return super().notes(state)
+        slope = state.objective.value_and_gradient(state.x)[1]
+        size = max(float(np.linalg.norm(slope)), 1e-300)
+        share = alternation.residual_norm(state.x, slope) / size
+        return (
+            f"dimension growth met its own criterion, but {share:.0%} of the gradient is along the "
+            "manifold: columns found one by one are not stationary together, as those of ism are",
+        ) * (share >= AT_REST)
 
     def _with_column(self, state: GrowthState) -> GrowthState:
         """The state with one more column to find."""

@@ -5,12 +5,15 @@ import itertools
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.preprocessing import scale
 
 import thalweg
-from thalweg import InputError
+from thalweg import Dataset, InputError
 from thalweg.parallel import MPI
 from thalweg.result import Status
 from thalweg.testing import check_resumption
+from thalweg_clustering.build import build_kdac
 from thalweg_clustering.curvilinear import Curvilinear, cayley_point
 from thalweg_clustering.dimension_growth import DimensionGrowth
 from thalweg_clustering.ism import ISM
@@ -108,6 +111,16 @@ def test_dimension_growth_adds_one_column_after_the_other(cycling_terms):
         np.testing.assert_allclose(w.T @ w, np.diag(filled.astype(float)), atol=1e-10)
     assert sorted(set(columns)) == [0, 1, 2]
     assert state.value <= start
+
+
+def test_dimension_growth_says_that_its_columns_are_not_stationary_together():
+    iris = load_iris()
+    rows = Dataset.from_array(scale(iris.data), iris.target)
+    objective = build_kdac(rows, MPI.COMM_SELF, tuning="none")
+    for solver, told in (("dimension-growth", True), ("ism", False)):
+        result = thalweg.minimize(objective, solver=solver, iterations=5000)
+        assert result.status is Status.CONVERGED
+        assert any("33% of the gradient is along" in note for note in result.notes) is told
 
 
 @pytest.mark.parametrize("solver", ["ism", "stiefel", "dimension-growth"])
