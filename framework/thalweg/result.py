@@ -234,17 +234,17 @@ class Result:
             f"x         {rows:,} x {self.x.shape[1]}; also metrics, notes, trace, citation"
         )
 
-    def warn_unless_converged(self) -> None:
+    def warn_unless_converged(self, limit: str = "max_iter") -> None:
         """Give scikit-learn's ConvergenceWarning where a run missed its target, or was cut short.
 
-        For the ``fit`` of estimators, whose users do not see the status.
+        For the ``fit`` of estimators, whose users do not see the status; ``limit`` is to be raised.
         """
         if self.status.limited or self.status.failed or self.status is Status.TARGET_NOT_REACHED:
             from sklearn.exceptions import ConvergenceWarning
 
             text = f"{self.status.value} (iteration {self.iterations})"
             if self.status.limited:
-                text += "; raise max_iter to go on to convergence"
+                text += f"; raise {limit} to go on to convergence"
             warnings.warn(text, ConvergenceWarning, stacklevel=5)
 
     def gather(self, name: str = "solution") -> np.ndarray:

@@ -7,7 +7,7 @@ those of the round before.  An objective without blocks ends after one round.
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, TypeVar, cast
 
@@ -137,6 +137,11 @@ class RoundSolver(Solver[S]):
     def inner_floor(self, state: S) -> bool:
         """Whether the round may end; dimension growth must first have all its columns."""
         return True
+
+    def notes(self, state: S) -> Sequence[str]:
+        limit = "rounds" if isinstance(state.objective, Alternation) else "inner_iterations"
+        ended = state.outcome is Status.ITERATION_LIMIT
+        return (f"the solver's limit of {limit} ended the run: raise that option",) * ended
 
     def _after_round(self, state: S, met: bool) -> S:
         if not self.inner_floor(state):

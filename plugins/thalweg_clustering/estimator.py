@@ -257,8 +257,10 @@ class KDAC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
             self.alternatives_ = [search.refused]
         for alternative in self.alternatives_:
             # A solver may also end by a limit of its own, as ism does by its rounds.
-            if self.max_iter is not None and alternative.result.iterations >= self.max_iter:
-                alternative.result.warn_unless_converged()
+            result, limit = alternative.result, "the solver's own limit (see notes_)"
+            if self.max_iter is not None and result.iterations >= self.max_iter:
+                limit = "max_iter"
+            result.warn_unless_converged(limit)
         self._describe(self.alternatives_[0])
         if self.degenerate_:
             because = self.alternatives_[0].measures["degenerate_because"]

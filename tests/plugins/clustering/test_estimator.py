@@ -18,7 +18,7 @@ from thalweg.parallel import MPI, on_root
 from thalweg.result import Status
 from thalweg.workbench.readers import load_data
 from thalweg.workbench.run.pictures import plot
-from thalweg_clustering import EXPECTED_FAILURES, KDAC, find_alternatives, plot_views
+from thalweg_clustering import EXPECTED_FAILURES, ISM, KDAC, find_alternatives, plot_views
 from thalweg_clustering import views as views_of
 from thalweg_clustering.agreement import normalized_mutual_information as nmi
 from thalweg_clustering.build import build_kdac
@@ -239,6 +239,8 @@ def test_seeds_threads_and_steps_are_given_as_to_other_estimators(views, monkeyp
         short = fitted(random_state=3, max_iter=np.int64(2))
     assert short.n_iter_ == 2 < fitted(random_state=3, max_iter=None).n_iter_
     assert short.status_ is Status.ITERATION_LIMIT
+    with pytest.warns(ConvergenceWarning, match="raise the solver's own limit"):
+        assert "limit of rounds ended the run" in " ".join(fitted(solver=ISM(rounds=1)).notes_)
 
     threads = []
     run = thalweg.minimize
