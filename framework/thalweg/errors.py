@@ -87,6 +87,4 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, candidates, n=3, cutoff=0.5)
     if near:
         return "; did you mean " + " or ".join(repr(n) for n in near) + "?"
-    if candidates:
-        return "; known: " + ", ".join(candidates)
-    return ""
+    return "; known: " + ", ".join(candidates) if candidates else ""

@@ -57,8 +57,7 @@ def quasi_newton_step(state: S, scale: float) -> S:
     comm, manifold = objective.comm, objective.manifold
     if slope is None:
         value, slope = objective.value_and_gradient(w)
-        evaluations = state.evaluations + 1
-        state = replace(state, value=value, slope=slope, evaluations=evaluations)
+        state = replace(state, value=value, slope=slope, evaluations=state.evaluations + 1)
     gradient = agreed(comm, manifold.project(w, slope))
     pairs = [(manifold.project(w, s), manifold.project(w, y)) for s, y in state.pairs]
     curved = [(s, y) for s, y in pairs if _dot(s, y) > 0]

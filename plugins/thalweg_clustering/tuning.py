@@ -56,8 +56,7 @@ def _best(tried: list[Candidate], rule: str) -> Candidate:
         return max(tried, key=lambda cell: cell.score)
     allowed = [cell for cell in tried if cell.condition >= 1]
     if not allowed:
-        closest = sorted(tried, key=lambda cell: -cell.condition)
-        allowed = closest[: max(1, len(tried) // 10)]
+        allowed = sorted(tried, key=lambda cell: -cell.condition)[: max(1, len(tried) // 10)]
     return max(allowed, key=lambda cell: cell.quality)
 
 

@@ -238,8 +238,7 @@ def nearest_rows(
 def _on_all_ranks(
     layout: Layout, indices: np.ndarray, squared: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    count = layout.comm.allreduce(len(indices))
-    rows = Layout(layout.comm, count, local_rows=len(indices))
+    rows = Layout(layout.comm, layout.comm.allreduce(len(indices)), local_rows=len(indices))
     return rows.gather_rows(indices), rows.gather_rows(squared)
 
 

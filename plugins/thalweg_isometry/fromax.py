@@ -92,8 +92,7 @@ class FroMaxSearch(AdmmSearch[FroMaxState]):
             norms = [float(np.linalg.norm(m)) for m in (p - product, p - before, p)]
             gap, moved, size = agreed(active.comm, norms)
             # Algorithm 1 ends by the gap alone, also where P is still on its way.
-            moving = 0.0 if published else moved
-            converged = 0.5 * max(gap, moving) ** 2 < self.tolerance
+            converged = 0.5 * max(gap, 0.0 if published else moved) ** 2 < self.tolerance
             if worst <= goal or converged:
                 break
         state = replace(

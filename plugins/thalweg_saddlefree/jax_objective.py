@@ -166,8 +166,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
         """Sum over rows of their own values times weights, which are 0 for padding."""
         jax = self._jax
         alone = jax.tree_util.tree_map(lambda leaf: leaf[:, None], rows)
-        values = jax.vmap(lambda row: self._scalar(flat, row))(alone)
-        return (values * weights).sum()
+        return (jax.vmap(lambda row: self._scalar(flat, row))(alone) * weights).sum()
 
     def _compile(self) -> None:
         jax = self._jax

@@ -13,8 +13,7 @@ NETWORKS = {
 
 
 def _objective(name: str, summary: str, module: str, **more: Any) -> ObjectiveSpec:
-    word = name.replace("-", "_")
-    load = f"thalweg_saddlefree.{module}:build_{word}"
+    load = f"thalweg_saddlefree.{module}:build_{name.replace('-', '_')}"
     return ObjectiveSpec(name=name, summary=summary, load=load, **more)
 
 

@@ -51,8 +51,7 @@ def preferred_cache_folder() -> Path:
         return Path(chosen).absolute()
     # An empty HOME is the root folder to expanduser; a relative path is passed over.
     user = os.path.expanduser("~") if os.environ.get("HOME", "unset") else ""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(user, ".cache")
-    return Path(home) / "thalweg"
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.join(user, ".cache")) / "thalweg"
 
 
 @functools.cache

@@ -37,8 +37,7 @@ def values_of_all_ranks(comm: MPI.Comm, values: float | np.ndarray) -> np.ndarra
     -------
     ndarray, shape (comm.size, ...)
     """
-    array = isinstance(values, np.ndarray)
-    mine = np.ascontiguousarray(values) if array else np.array(values)
+    mine = np.ascontiguousarray(values) if isinstance(values, np.ndarray) else np.array(values)
     if comm.size == 1:
         return mine[None].copy()
     count_messages(mine.nbytes)

@@ -60,8 +60,7 @@ def check_preconditioner(preconditioner: Preconditioner, objective: Objective, x
         _check_memory(preconditioner, objective, x, residuals[0])
     else:
         for residual, direction in zip(residuals, directions, strict=True):
-            again = applied(apply, layout, residual, "apply")
-            same = same_bits(layout.comm, again, direction)
+            same = same_bits(layout.comm, applied(apply, layout, residual, "apply"), direction)
             assert same, "it gives another direction for the same residual"
         units, images = (np.array([v.ravel() for v in of[4:]]).T for of in (residuals, directions))
         form = np.asarray(sum_over_ranks(layout.comm, units.T @ images))

@@ -138,9 +138,7 @@ def affinities_of(
     del indices, squared  # here memory is at its peak
 
     there, back = both_ways(layout, columns, values)
-    weights = there + back
-    if fuzzy:
-        weights = weights - there.multiply(back)
+    weights = there + back - there.multiply(back) if fuzzy else there + back
     del there, back, values
     total = float(sum_over_ranks(layout.comm, float(weights.sum())))
     weights *= 1.0 / total

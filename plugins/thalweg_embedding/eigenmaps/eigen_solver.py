@@ -130,8 +130,7 @@ class Eigen(Solver[EigenState]):
             except (scipy.sparse.linalg.ArpackError, ValueError) as error:
                 raise NumericalError(f"no eigenvectors were found: {error}; {ADVICE}") from error
 
-        whole = on_root(layout.comm, solve)
-        return np.array(whole[layout.start : layout.stop], order="C")
+        return np.array(on_root(layout.comm, solve)[layout.start : layout.stop], order="C")
 
     def _alone(self, krylov, matrix, null, shift, dimensions):  # type: ignore[no-untyped-def]
         if self._method(len(null)) == "dense" or dimensions + 2 >= len(null):

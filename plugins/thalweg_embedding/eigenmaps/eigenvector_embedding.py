@@ -100,8 +100,7 @@ class EigenvectorEmbedding(Objective, SmallestEigenvectors):
         inside, _, gram, energy = self._projected(x)
         half = np.linalg.inv(np.linalg.cholesky(gram + 1e-300 * np.eye(len(gram))))
         _, vectors = np.linalg.eigh(half @ energy @ half.T)
-        turned = inside @ (half.T @ vectors)
-        return signed(self.layout, turned) * self._scaling[:, None]
+        return signed(self.layout, inside @ (half.T @ vectors)) * self._scaling[:, None]
 
     def metrics(self, x: Array) -> Mapping[str, Any]:
         """Rayleigh quotients of the map's columns, and components of the graph of neighbors."""

@@ -139,8 +139,7 @@ class Boxes:
             total += float(sum_over_ranks(self.layout.comm, near))
             if self.function is not STUDENT:
                 least = rows_of_all * abs(self.function(0.0)[0])
-        enough = total >= math.sqrt(self.tolerance) * least
-        return density, total if enough else None
+        return density, total if total >= math.sqrt(self.tolerance) * least else None
 
     def near_points(
         self, placed: Placement

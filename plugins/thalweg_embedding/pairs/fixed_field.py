@@ -77,8 +77,7 @@ class FixedField:
         beyond = np.ones(len(places), dtype=bool)
         if self._box is not None:
             center, extent = self._middle
-            half = 0.5 * MARGIN * extent
-            beyond = ~(np.abs(places - center) <= half).all(axis=1)
+            beyond = ~(np.abs(places - center) <= 0.5 * MARGIN * extent).all(axis=1)
             within = np.flatnonzero(~beyond)
             reached = self._reached(places[within])
             rows = within[reached.cells.order]

@@ -34,8 +34,7 @@ def code_key(function: Callable[..., Any]) -> str:
     functions among them.
     """
     # Compiled code refers to the module that it was compiled in.
-    text = f"{function.__module__} {_text(function)}"
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(f"{function.__module__} {_text(function)}".encode()).hexdigest()
 
 
 def _text(thing: Any) -> str:

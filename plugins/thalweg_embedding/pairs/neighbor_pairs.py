@@ -147,5 +147,4 @@ def _edges(graph: Graph, abroad: bool) -> Graph:
     count = len(starts) - 1
     rows = np.repeat(np.arange(count, dtype=ends.dtype), np.diff(starts))
     chosen = ends >= count if abroad else (rows < ends) & (ends < count)
-    before = np.concatenate([[0], np.cumsum(chosen)])
-    return before[starts], ends[chosen], weights[chosen]
+    return np.concatenate([[0], np.cumsum(chosen)])[starts], ends[chosen], weights[chosen]

@@ -18,8 +18,7 @@ def floored(layout: Layout, numbers: np.ndarray) -> np.ndarray:
     """``numbers`` with those below a thousandth of their mean raised to it.  Collective."""
     count = layout.rows * max(1, numbers.size // max(1, layout.local_rows))
     mean = float(sum_over_ranks(layout.comm, float(np.abs(numbers).sum()))) / max(1, count)
-    least = SMALLEST_SHARE * mean if mean > 0.0 else 1.0
-    return np.maximum(numbers, least)
+    return np.maximum(numbers, SMALLEST_SHARE * mean if mean > 0.0 else 1.0)
 
 
 class FixedPoint(Preconditioner):

@@ -125,8 +125,7 @@ def strongest(layout: Layout, weights: Weights, kappa: int) -> scipy.sparse.csr_
     sparse = scipy.sparse.csr_matrix(weights)
     if not sparse.has_sorted_indices:
         sparse = sparse.sorted_indices()
-    lengths = np.diff(sparse.indptr)
-    starts = np.concatenate([[0], np.cumsum(np.minimum(lengths, kappa))])
+    starts = np.concatenate([[0], np.cumsum(np.minimum(np.diff(sparse.indptr), kappa))])
     heaviest = np.empty(starts[-1], dtype=np.int64)
     _select(sparse.indptr, sparse.data, starts, heaviest)
     entries = sparse.data[heaviest], sparse.indices[heaviest], starts

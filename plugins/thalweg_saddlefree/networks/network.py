@@ -115,8 +115,7 @@ class Network(Identified):
         output = self.loss.output(z)
         total = self.loss.total(z, output, target)
         back = self._deltas(flat, activations, self.loss.delta(output, target))
-        deltas = [delta for _, delta in back]
-        return total, Linearized(activations, deltas[::-1], output)
+        return total, Linearized(activations, [delta for _, delta in back][::-1], output)
 
     def add_gradient(self, point: Linearized, gradient: np.ndarray, squared: bool = False) -> None:
         """Add to ``gradient`` the sum over rows of the derivatives of their losses, or squares."""

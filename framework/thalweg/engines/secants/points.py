@@ -200,8 +200,7 @@ class PairList:
         """Weights of listed pairs, shape ``(m, 2)``; None without any."""
         if self.weights is None:
             return None
-        keys = pairs @ (self.n_points, 1)
-        return np.asarray(self.weights[np.searchsorted(self.keys, keys)])
+        return np.asarray(self.weights[np.searchsorted(self.keys, pairs @ (self.n_points, 1))])
 
 
 def checked_pairs(

@@ -264,8 +264,7 @@ class SecantSet(Identified):
             if (np.diff(points[order], axis=0)[alike] != 0).any():
                 return True
         if self.kind != "all":
-            nothing = np.zeros((1, self.dimension))
-            return self.n_pairs > 0 and self.scan(nothing).n_secants > 0
+            return self.n_pairs > 0 and self.scan(np.zeros((1, self.dimension))).n_secants > 0
         first = self.rows_of(np.zeros(1, dtype=np.int64))[0]
         blocks = row_blocks(*self.points.shape)
         differ = any(bool((self.points[block] != first).any()) for block in blocks)
@@ -342,8 +341,7 @@ class SecantSet(Identified):
                 self._frame.centered_sizes, sizes, images, other_images, components,
                 accuracy.close, self.sparse, lengths, mapped,
             )  # fmt: skip
-            weights = listed.weights_of(np.stack([i, j], axis=1))
-            keeper.listed(i, j, lengths, mapped, weights)
+            keeper.listed(i, j, lengths, mapped, listed.weights_of(np.stack([i, j], axis=1)))
             if progress is not None:
                 progress(len(i))
         return keeper.finish(self.layout, self.dimension, True, self.n_pairs)

@@ -169,8 +169,7 @@ class WorstSecants:
             # Pieces of one tile on several ranks were capped apart: cap them together.
             i, j, *_ = self._parts[0]
             tile = j // TILE
-            owners = layout.owners(np.where((i + tile) % 2, i, tile * TILE))
-            routes = RowRoutes(comm, owners)
+            routes = RowRoutes(comm, layout.owners(np.where((i + tile) % 2, i, tile * TILE)))
             self._parts = [tuple(routes.deliver(part) for part in self._parts[0])]
             self._limit = self._options.max_pairs
             self._parts = [self._worst()]

@@ -81,8 +81,7 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     comments, others = (sum(line[0] == "#" for line in some) for some in (every, lines))
     if comments > others:
         notes.append(f"lines of '{path.name}' that begin with # were left out: {comments - others}")
-    source = Source.of(array, what, labels)
-    return replace(source, columns_chosen=True, notes=tuple(notes))
+    return replace(Source.of(array, what, labels), columns_chosen=True, notes=tuple(notes))
 
 
 def _lines(path: Path) -> list[str]:

@@ -55,9 +55,7 @@ def format_cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return printable(str(value))
+    return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
 
 
 def comparison_rows(results: Mapping[str, Result]) -> list[dict[str, Any]]:
