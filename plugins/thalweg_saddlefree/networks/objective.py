@@ -16,6 +16,7 @@ from thalweg.parallel import (
     Layout,
     any_over_ranks,
     exact_sum,
+    max_over_ranks,
     raise_on_all_ranks,
     refuse_differing,
     sketch,
@@ -174,7 +175,7 @@ class NetworkObjective(
     ) -> "NetworkObjective":
         """The training error over a data set's rows, of which a share is held out.  Collective.
 
-        Which rows are held out does not depend on the ranks.
+        Which rows are held out does not depend on the ranks.  A note tells of tiny or huge data.
         """
         rows, inputs, rest = dataset.layout, dataset.values, None
         share = options.held_out  # of which a row at least is held out, and one is not
@@ -187,10 +188,17 @@ class NetworkObjective(
             inputs = inputs[trained]
             targets = inputs if same else targets[trained]
             rows = Layout(rows.comm, rows.rows - count, rows.columns, int(trained.sum()))
-        return cls(
+        objective = cls(
             comm, rows, network, inputs, targets, l2=options.l2, scale=options.scale,
             initialization=options.initialization, precision=options.precision, held_out=rest,
         )  # fmt: skip
+        largest = max_over_ranks(comm, float(np.abs(dataset.values).max(initial=0.0)))
+        if largest and not 1e-3 <= largest <= 1e4:
+            objective.note(
+                f"the data reach to {largest:.1g}: curvatures of weights and biases differ by its "
+                "square, and a run may end by a small decrease far from a minimum; scale the data"
+            )
+        return objective
 
     def _typed(self, inputs: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         first = np.ascontiguousarray(inputs, dtype=self.dtype)

@@ -168,6 +168,16 @@ def test_layers_and_values_that_do_not_fit_are_refused_in_one_sentence(comm):
             build_autoencoder(digits(MPI.COMM_SELF), comm, layers=[16, 3])
 
 
+@pytest.mark.ranks(1, 2)
+def test_data_of_a_size_that_ends_runs_early_are_noted(comm):
+    data = digits(comm)
+    for factor in (1e-8, 1.0, 1e8):
+        scaled = data.with_values(factor * data.values)
+        notes = build_autoencoder(scaled, comm, layers=[16, 3]).notes
+        assert [note for note in notes if "scale the data" in note] == list(notes)
+        assert len(notes) == (factor != 1.0)
+
+
 @pytest.mark.parametrize("size", [2, 7])
 def test_derivatives_of_rosenbrocks_function_agree_with_differences(size):
     objective = build_rosenbrock(None, MPI.COMM_SELF, size=size)
