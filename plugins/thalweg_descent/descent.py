@@ -182,6 +182,8 @@ class Descent(Solver[DescentState]):
             # What is not finite, however short the step, is no minimum, nor where squares overflow.
             failed = (line.evaluations > 0 and not line.finite) or math.isinf(line.start.slope)
             outcome = Status.DIVERGED if failed else Status.PRECISION_LIMIT
+            if type(self).trials > self.trials <= line.evaluations:  # the default tries enough
+                state.objective.note(f"the last line search used all of its trials: {self.trials}")
             return replace(state, memory=memory, evaluations=evaluations, outcome=outcome)
         memory, trial = direction.update(memory, metric, move), move.end
         flat_steps = 0 if trial.value < state.lowest else state.flat_steps + 1

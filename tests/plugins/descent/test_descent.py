@@ -267,6 +267,9 @@ def test_without_growth_steps_only_shrink_until_the_objective_changes(rosenbrock
         state = solver.step(state)
     assert solver.reset(state).memory is None
     assert GradientDescent().reset(state).memory == state.memory > 0
+    for trials in (2, 40):
+        notes = minimize(objective, GradientDescent(trials=trials), iterations=300).notes
+        assert any("line search used all of its trials" in note for note in notes) is (trials == 2)
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "gradient-descent", "nonlinear-cg"])
