@@ -137,7 +137,6 @@ def onto_l1_ball(vector: np.ndarray) -> np.ndarray:
         return vector.copy()
     falling = np.sort(size)[::-1]
     sums = np.cumsum(falling) - 1.0
-    counts = np.arange(1, len(falling) + 1)
-    last = int(np.flatnonzero(falling * counts > sums)[-1])
+    last = int(np.flatnonzero(falling * np.arange(1, len(falling) + 1) > sums)[-1])
     threshold = sums[last] / (last + 1)
     return np.asarray(np.sign(vector) * np.maximum(size - threshold, 0.0))

@@ -218,8 +218,7 @@ class Checkpoints:
             head = json.loads(regular_file(version / MANIFEST).read_text(encoding="utf-8"))
             stored = head["format"]
             if stored == FORMAT:
-                digest = head.pop("digest")
-                intact = digest == _digest_of(head)
+                intact = head.pop("digest") == _digest_of(head)
                 dict(head["identity"])
         except OSError as error:
             raise CheckpointError(f"{damaged} cannot be read: {error.strerror or error}") from error

@@ -146,8 +146,7 @@ class SparseRows:
         chosen = self.packed[rows]
         width = chosen.shape[1] // 2
         dense = np.zeros((len(chosen), self.dimension + 1))
-        places = chosen[:, :width].astype(np.int64)
-        np.put_along_axis(dense, places, chosen[:, width:], axis=1)
+        np.put_along_axis(dense, chosen[:, :width].astype(np.int64), chosen[:, width:], axis=1)
         return dense[:, : self.dimension]
 
 
