@@ -56,6 +56,7 @@ class SeparationRounds(Solver[S], Generic[S]):
             first = (progress.first + progress.part) % parts
             progress = ScanState(progress.number + 1, first, 0, parts)
         most = self.cuts_per_round or min(max(MIN_CUTS, 4 * secants.n_points), MAX_CUTS)
+        most = min(most, secants.n_pairs)
         # Few points have few rows: let each give more.
         per_row = max(self.per_row, most // max(1, 4 * secants.n_points))
         with scan_progress(secants, fraction, progress.before) as bar:
