@@ -1,12 +1,10 @@
 """Rows and labels as the objective wants them: checked, centered, without constant features."""
 
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from thalweg.data import check_magnitude, is_missing, is_unknown
+from thalweg.data import check_magnitude, is_missing, is_unknown, plain_label
 from thalweg.errors import InputError, refuse_masked
 from thalweg.numerics import principal_components, squared_distances
 from thalweg.parallel import (
@@ -140,9 +138,7 @@ def given_labels(
         finite = finite and not any(map(is_missing, labels))
     if any_over_ranks(layout.comm, not finite):
         raise InputError(f"{what} contains NaN or infinity; give each row a label")
-    texts = {labels.dtype.kind in "SU"} if len(labels) else set()
-    if labels.dtype == object:
-        texts = {isinstance(label, str | bytes) for label in labels if not is_missing(label)}
+    texts = {isinstance(label, str | bytes) for label in labels if not is_missing(label)}
     every = layout.comm.allgather(texts)
     if {True} in every and {False} in every and {True, False} not in every:
         raise InputError(
@@ -151,8 +147,9 @@ def given_labels(
     if labels.dtype.kind == "S":  # as HDF5 and FITS have strings
         labels = np.char.decode(labels, "utf-8", "backslashreplace")
     if any_over_ranks(layout.comm, labels.dtype == object):
-        none = [unknown and (is_missing(label) or label == -1) for label in labels]
-        labels = np.where(none, "", np.array([_name(label) for label in labels], str))
+        # A number and its digits have two names.
+        equal = ["" if unknown and label == -1 else label for label in map(plain_label, labels)]
+        labels = np.array([x if isinstance(x, str) else f"\0{x}" for x in equal], str)
     here = np.unique(labels)
     names = np.unique(np.concatenate([part for part in layout.comm.allgather(here) if len(part)]))
     if unknown:
@@ -163,17 +160,6 @@ def given_labels(
         )
     places = np.minimum(np.searchsorted(names, labels), len(names) - 1)
     return np.where(names[places] == labels, places, UNKNOWN).astype(np.int64)
-
-
-def _name(label: Any) -> str:
-    """A number and its digits have two names, numbers that are equal one."""
-    if isinstance(label, bytes):
-        label = label.decode("utf-8", "backslashreplace")
-    if isinstance(label, str):
-        return label
-    with suppress(TypeError, ValueError, OverflowError):
-        label = int(label) if int(label) == label else label
-    return f"\0{label}"
 
 
 def plane(layout: Layout, z: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from contextlib import suppress
 from numbers import Integral
 from typing import Any
 
@@ -82,6 +83,17 @@ def is_missing(label: Any) -> bool:
     """Whether a label is None, or does not equal itself: NaN, NaT, or NA of pandas."""
     equal = label == label  # of NA neither true nor false
     return label is None or not (isinstance(equal, bool | np.bool_) and equal)
+
+
+def plain_label(label: Any) -> Any:
+    """A label that means the same beside labels of other types: 1 and 1.0 are one, none is ""."""
+    if is_missing(label):
+        return ""
+    if isinstance(label, bytes):
+        return label.decode("utf-8", "backslashreplace")
+    with suppress(TypeError, ValueError, OverflowError):
+        return int(label) if int(label) == label else label
+    return label
 
 
 #: What is said of an integer that is not the same in float64.

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 import thalweg
-from thalweg.data import Dataset, comm_of, is_missing
+from thalweg.data import Dataset, comm_of, plain_label
 from thalweg.driver import STOP_OPTIONS
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError, refuse_masked
@@ -317,10 +317,9 @@ class MapEstimator(MapTransformer):
                 # Strings of a data frame are objects.
                 labels = Dataset.from_array(
                     np.zeros((dataset.layout.rows, 1)),
-                    [_plain_label(label) for label in np.ravel(y).tolist()],
+                    [plain_label(label) for label in np.ravel(y).tolist()],
                 )
-                names = labels.label_names
-                dataset = replace(dataset, labels=labels.labels, label_names=names)
+                dataset = replace(dataset, labels=labels.labels, label_names=labels.label_names)
             start = None
             if not isinstance(self.init, str) and "start" not in fixed:
                 refuse_masked(self.init, "the places of init")
@@ -381,10 +380,3 @@ class MapEstimator(MapTransformer):
         tags.input_tags.sparse = bool(self._sparse_rows)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _plain_label(label: Any) -> Any:
-    """A label that means the same beside labels of other types: 1 and 1.0 are one, none is ""."""
-    if is_missing(label):
-        return ""
-    return int(label) if isinstance(label, float) and label.is_integer() else label
