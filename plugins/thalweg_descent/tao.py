@@ -151,9 +151,7 @@ class _RunningTao(external.RunningSolver):
         fill_vec(to_fill, evaluation.gradient)
         return evaluation.value
 
-    def _move_hessian(
-        self, tao: PETSc.TAO, at: PETSc.Vec, hessian: PETSc.Mat, inner: PETSc.Mat
-    ) -> None:
+    def _move_hessian(self, tao: PETSc.TAO, at: PETSc.Vec, hessian: PETSc.Mat, *_: Any) -> None:
         self.point[...] = array_of(self.layout, at)
         remove_shift(hessian)
 

@@ -174,7 +174,8 @@ class Ring:
                 start, stop = (min(max(row, before), end) for row in (theirs.start, theirs.stop))
                 some = slice(start - before, stop - before)
                 if step and contributions is not None:
-                    target, received = (_zeros(contributions, rows) for rows in (theirs, held))
+                    shapes = ((r.stop - r.start, *contributions.shape[1:]) for r in (theirs, held))
+                    target, received = (np.zeros(one, contributions.dtype) for one in shapes)
                     pending.append(begin_transfer(comm.Irecv, received, holder, _CONTRIBUTION_TAG))
                 first = int(self.layout.starts[owner])
                 yield RingBlock(
@@ -202,10 +203,6 @@ class Ring:
         finally:
             if pending and not _complete(pending, _TIMEOUT):
                 _abandoned.append((pending, current, coming, target, received))
-
-
-def _zeros(like: np.ndarray, rows: slice) -> np.ndarray:
-    return np.zeros((rows.stop - rows.start, *like.shape[1:]), like.dtype)
 
 
 def _buffers(arrays: tuple[np.ndarray, ...], rows: int) -> list[np.ndarray]:

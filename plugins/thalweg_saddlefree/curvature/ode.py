@@ -74,11 +74,7 @@ class OdeAbsolute(AbsoluteSolver):
 
         def slope(t: float, x: np.ndarray) -> np.ndarray:
             nonlocal worst
-
-            def blend(piece: np.ndarray) -> np.ndarray:
-                return t * shrunk(piece) + (1.0 - t) * piece
-
-            solution, residual = self._solved(blend, x - shrunk(x))
+            solution, residual = self._solved(lambda v: t * shrunk(v) + (1 - t) * v, x - shrunk(x))
             worst = max(worst, residual)
             return -0.5 * solution
 
