@@ -13,7 +13,7 @@ from thalweg.driver.evaluations import checked_evaluations, read_only
 from thalweg.engines.hessian import GaussNewtonProduct, HessianDiagonal, HessianProduct
 from thalweg.interfaces import Objective
 from thalweg.parallel import Array, max_over_ranks
-from thalweg.testing.probes import check_symmetric, moved, step_sizes, tangent, unit
+from thalweg.testing.probes import check_symmetric, moved, relative_error, step_sizes, tangent, unit
 
 #: Differences lose this many times the rounding error of one evaluation.
 _ROUNDING = 30 * np.finfo(float).eps
@@ -32,7 +32,7 @@ def check_gradient(
     Parameters
     ----------
     tolerance
-        Largest relative error.
+        Largest relative error; more where the objective says that its values err by more.
     """
     layout, x = objective.layout, read_only(x)
     with checked_evaluations(objective):  # as in a run
@@ -55,7 +55,7 @@ def check_gradient(
 def check_hessian_product(objective: Objective, x: Array, *, tolerance: float = 1e-6) -> None:
     """Check Hessian products at ``x``: against differences of the gradient, symmetric, linear."""
     assert isinstance(objective, HessianProduct)
-    norm = objective.layout.norm
+    norm, tolerance = objective.layout.norm, max(tolerance, relative_error(objective, x))
     _probe_product(objective.hessian_product, objective, x, "the Hessian product")
     for seed in range(2):
         direction = tangent(objective, x, objective.layout.random_normal(seed))
@@ -124,8 +124,9 @@ def _check_along(
     slope = layout.dot(gradient, direction)
     # Along a random direction the derivative is about as large as the gradient.
     scale = max(abs(slope), layout.norm(gradient) * 1e-3)
-    tried = []
-    for step in step_sizes(layout, x):
+    tried, steps = [], step_sizes(layout, x)
+    noise = 4.0 * objective.value_error(value) / steps[0]  # at the step that it disturbs least
+    for step in steps:
         # Fourth order: (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h.
         near = function(step) - function(-step)
         far = function(2 * step) - function(-2 * step)
@@ -133,7 +134,7 @@ def _check_along(
         if not np.isfinite(difference):
             continue
         error, size = abs(difference - slope), max(scale, abs(difference))
-        if error <= tolerance * size + _ROUNDING * abs(value) / step:
+        if error <= tolerance * size + noise + _ROUNDING * abs(value) / step:
             return
         tried.append((error / max(size, 1e-300), difference))
     assert tried, "the value is not finite next to the point checked, at any step"
@@ -160,4 +161,5 @@ def _probe_product(
     product: Callable[[Array, Array], Array], objective: Objective, x: Array, name: str
 ) -> None:
     u, v = objective.layout.random_normal(100), objective.layout.random_normal(101)
-    check_symmetric(functools.partial(product, read_only(x)), objective.layout, u, v, name)
+    tolerance = max(1e-8, relative_error(objective, x := read_only(x)))
+    check_symmetric(functools.partial(product, x), objective.layout, u, v, name, tolerance)

@@ -72,6 +72,12 @@ def same_bits(comm: MPI.Comm, a: Array, b: Array) -> bool:
     return all(comm.allgather(bool(np.array_equal(a, b))))
 
 
+def relative_error(objective: Objective, x: Array) -> float:
+    """What differences of values may be wrong by, as the objective says it; at most 1e-4."""
+    value = objective.value(x)
+    return min(1e-4, 4.0 * objective.value_error(value) / max(abs(value), 1e-300))
+
+
 def step_sizes(layout: Layout, x: Array) -> list[float]:
     """Steps for differences: fractions of the typical entry, and of one, the largest first.
 

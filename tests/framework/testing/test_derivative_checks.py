@@ -99,6 +99,8 @@ EVALUATION, PRODUCT, WEIGHTS = "value_and_gradient", "hessian_product", "attract
 WRONG = [
     (altered(EVALUATION, lambda _, f, x: (f[0], 1.0001 * f[1])), check_gradient,
      r"1\.0e-04 relative, more than 1e-06"),
+    (type("Approximate", (altered(EVALUATION, lambda _, f, x: (f[0], 1.001 * f[1])),),
+          {"value_error": lambda _, value: 1e-7 * abs(value)}), check_gradient, "more than 1e-06"),
     (altered(EVALUATION, one_entry), check_gradient, "central differences"),
     (altered("value", lambda _, value, x: value + 1), check_gradient, "value_and_gradient gives"),
     (altered(EVALUATION, lambda _, f, x: (f[0] * np.inf, f[1])), check_gradient,

@@ -33,10 +33,16 @@ def module(folder, monkeypatch, comm):
 
 @pytest.mark.petsc
 @pytest.mark.ranks(1, 2)
-def test_the_generic_solvers_pass(comm):
-    findings = check_plugin("thalweg_descent", comm)
+@pytest.mark.parametrize(
+    ("plugin", "part"),
+    [("descent", "lbfgs"), ("clustering", "kdac"), ("saddlefree", "mlp"),
+     *(pytest.param(*pair, marks=pytest.mark.slow)
+       for pair in (("isometry", "numax"), ("embedding", "t-sne")))],
+)  # fmt: skip
+def test_the_own_plugins_pass(comm, plugin, part):
+    findings = check_plugin(f"thalweg_{plugin}", comm)
     assert [finding for finding in findings if not finding[1]] == []
-    assert any("lbfgs" in name for name, _, _ in findings)
+    assert any(part in name for name, _, _ in findings)
 
 
 @pytest.mark.ranks(1, 2)
