@@ -65,10 +65,8 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     table = _Table(body, delimiter, names, width, path)
 
     at = labels_column(options, names, width, path)
-    chosen = options.get("columns")
-    if chosen is None:
-        columns = [column for column in range(width) if column != at]
-    else:
+    columns = [column for column in range(width) if column != at]
+    if (chosen := options.get("columns")) is not None:
         columns = column_numbers(chosen, names, width, what)
     if not columns:
         raise InputError(f"{what} has no columns besides the labels")
@@ -78,6 +76,8 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     listed = listed and (options.get("is_text", False) or _is_text(fields[-1][0]))
     array = table.strings(columns[0]) if listed else table.numbers(columns)
     notes = [f"the first line of '{path.name}' was read as a header"] if header else []
+    if at is not None and (Path(options.get("folder", ".")) / str(options["labels"])).is_file():
+        notes.append(f"labels = '{options['labels']}' is the column of '{path.name}', not the file")
     comments, others = (sum(line[0] == "#" for line in some) for some in (every, lines))
     if comments > others:
         notes.append(f"lines of '{path.name}' that begin with # were left out: {comments - others}")

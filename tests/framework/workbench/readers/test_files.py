@@ -481,3 +481,10 @@ def test_labels_of_a_list_keep_their_text_and_a_row_of_them_is_a_list(tmp_path):
         data = load_data({"path": str(tmp_path / "data.npy"), "labels": str(tmp_path / name)})
         assert (data.labels.tolist(), data.label_names) == (labels, names)
         assert read_labels(tmp_path / name).tolist() == labels
+
+
+def test_a_note_says_that_labels_are_a_column_and_not_the_file_of_that_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "y").write_text("0\n1\n")
+    (tmp_path / "d.csv").write_text("a,y\n1.5,1\n2,0\n")
+    assert "not the file" in "".join(load_data({"path": "d.csv", "labels": "y"}).notes)
