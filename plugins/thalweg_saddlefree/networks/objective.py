@@ -393,21 +393,17 @@ class NetworkObjective(
         """Linearized chunks of the curvature rows, kept while x stays the same."""
         chunks = _chunks(*self._curvature_batch)
         points = (self.network.linearize(flat, *chunk)[1] for chunk in chunks)
-        if not self._fits(len(self._curvature_batch[0])):
-            yield from points
-            self._count_linearizing()
-            return
-        if self._linearized_at is None or not np.array_equal(self._linearized_at, flat):
+        known = self._linearized_at is not None and np.array_equal(self._linearized_at, flat)
+        if self._linearized is None or not known:
+            # A gradient without its products of activations and deltas.
+            cost = self.network.flops("gradient") - self.network.flops("value")
+            self.operations += cost * self.curvature_row_count
+            if not self._fits(len(self._curvature_batch[0])):
+                yield from points
+                return
             self._linearized = list(points)
             self._linearized_at = flat.copy()  # callers may change theirs in place
-            self._count_linearizing()
-        assert self._linearized is not None
         yield from self._linearized
-
-    def _count_linearizing(self) -> None:
-        # A gradient without its products of activations and deltas.
-        cost = self.network.flops("gradient") - self.network.flops("value")
-        self.operations += cost * self.curvature_row_count
 
 
 def _chunks(inputs: np.ndarray, targets: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
