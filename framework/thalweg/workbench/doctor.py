@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import importlib
 import importlib.metadata
-import importlib.util
 import io
 import os
 import platform
@@ -18,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from thalweg.errors import InputError, PluginError, reason
@@ -74,7 +74,7 @@ def _mpi_version() -> str:
 
 def examine() -> list[Finding]:
     """All findings on this installation.  Collective if MPI works."""
-    names = ["mpi4py.MPI", *(["petsc4py.PETSc"] if is_installed("petsc4py") else [])]
+    names = ["mpi4py.MPI", *(["petsc4py.PETSc"] if find_spec("petsc4py") else [])]
     failures = [failure for name in names if (failure := import_failure(name))]
     findings = [*python_packages(), *failures]
     if not failures:
@@ -127,11 +127,6 @@ def import_failure(name: str) -> Finding | None:
     return None
 
 
-def is_installed(package: str) -> bool:
-    """Whether a package can be found."""
-    return importlib.util.find_spec(package) is not None
-
-
 def launcher() -> Iterator[Finding]:
     """The MPI library, and whether ``mpirun`` is there and starts ranks that see each other."""
     from mpi4py import MPI
@@ -182,7 +177,7 @@ def mpi_libraries(maps: Path = Path("/proc/self/maps")) -> Iterator[Finding]:
 
 def petsc() -> Iterator[Finding]:
     """PETSc's version, number types and external packages."""
-    if not is_installed("petsc4py"):
+    if not find_spec("petsc4py"):
         advice = "run scripts/setup, or pip install petsc petsc4py"
         lacking = "factorizations over ranks, TAO's solvers and SLEPc's need PETSc"
         yield Finding("PETSc", "not installed", lacking, advice)
@@ -229,7 +224,7 @@ def matrix_products(cpuinfo: Path = Path("/proc/cpuinfo")) -> Iterator[Finding]:
 
 def slepc() -> Iterator[Finding]:
     """SLEPc, where it is installed, works with this PETSc."""
-    if not is_installed("slepc4py"):
+    if not find_spec("slepc4py"):
         yield Finding("SLEPc", "not installed; eigenproblems are solved by other means")
         return
     failure = import_failure("slepc4py.SLEPc")
