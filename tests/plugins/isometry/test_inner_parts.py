@@ -23,6 +23,8 @@ from thalweg_isometry.small_lbfgs import descend
 
 @pytest.fixture
 def some_secants(digits, secants_of):
+    """A set, pairs of it, squared lengths, unit secants, which this rank holds, as columns too."""
+
     def build(comm):
         points = digits[:30, 8:20] + 0.02 * np.random.default_rng(3).standard_normal((30, 12))
         secants = secants_of(points, comm)
@@ -32,16 +34,16 @@ def some_secants(digits, secants_of):
         difference = points[pairs[:, 0]] - points[pairs[:, 1]]
         lengths = (difference**2).sum(axis=1)
         held = holders(secants.layout, pairs) == comm.rank
-        return secants, pairs, lengths, difference / np.sqrt(lengths)[:, None], held
+        rows = SecantColumns.of(secants, pairs[held], lengths[held])
+        return secants, pairs, lengths, difference / np.sqrt(lengths)[:, None], held, rows
 
     return build
 
 
 @pytest.mark.ranks(1, 2, 3)
 def test_points_and_rows_give_the_same_operator(comm, some_secants):
-    secants, pairs, lengths, v, held = some_secants(comm)
+    secants, pairs, lengths, v, held, rows = some_secants(comm)
     active = ActiveSecants(secants, pairs[held], lengths[held])
-    rows = SecantColumns.of(secants, pairs[held], lengths[held])
     psi = np.random.default_rng(5).standard_normal((3, 12))
     exact = ((v @ psi.T) ** 2).sum(axis=1)
     images = active.images(psi)
@@ -68,8 +70,7 @@ def test_inner_solvers_solve_the_normal_equations(comm, some_secants, kind, monk
     if kind == "cg by products":  # with matrices, as where the secants are many
         kind = "cg"
         monkeypatch.setattr(equations_module, "SQUARED", 0)
-    secants, pairs, lengths, v, held = some_secants(comm)
-    rows = SecantColumns.of(secants, pairs[held], lengths[held])
+    _, pairs, _, v, held, rows = some_secants(comm)
     random = np.random.default_rng(7)
     target, center = random.standard_normal(len(pairs)), random.standard_normal((12, 12))
     center += center.T
@@ -84,8 +85,8 @@ def test_inner_solvers_solve_the_normal_equations(comm, some_secants, kind, monk
 
 @pytest.mark.ranks(1, 2)
 def test_steps_together_end_where_steps_as_published_lead(comm, some_secants):
-    secants, pairs, lengths, _, held = some_secants(comm)
-    forms = BoundedForms(SecantColumns.of(secants, pairs[held], lengths[held]), "auto")
+    _, pairs, _, _, held, rows = some_secants(comm)
+    forms = BoundedForms(rows, "auto")
     start = np.diag(np.linspace(0.2, 1.8, 12))
     shift = 0.1 * np.random.default_rng(2).standard_normal(len(pairs))[held]
     together = apart = start
@@ -220,8 +221,8 @@ def test_directions_over_points_are_of_the_secants_of_some_of_them(comm, digits,
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_matrix_near_bounds_is_the_minimizer(comm, some_secants, kind):
-    secants, pairs, lengths, v, held = some_secants(comm)
-    forms = BoundedForms(SecantColumns.of(secants, pairs[held], lengths[held]), kind)
+    _, pairs, _, v, held, rows = some_secants(comm)
+    forms = BoundedForms(rows, kind)
     random = np.random.default_rng(13)
     center = random.standard_normal((12, 12))
     center = 0.3 * np.eye(12) + 0.1 * (center + center.T)
