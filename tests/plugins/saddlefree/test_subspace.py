@@ -136,8 +136,7 @@ def test_a_step_by_layers_promises_more_than_one_along_their_sum():
         SubspaceSaddleFree(layerwise=True).init(Quadratic(), np.ones((3, 1)))
 
 
-@pytest.mark.parametrize("lanczos", [0, 2])
-def test_forms_are_those_of_products(lanczos):
+def test_forms_are_those_of_products():
     """The two routes to the model: forward passes, and whole products."""
     problem = autoencoder(MPI.COMM_SELF, l2=0.01)
     x = problem.initial_point(0)
