@@ -220,20 +220,18 @@ def test_ranks_may_have_other_types_of_numbers_but_no_other_arguments(comm):
 
 def test_what_cannot_be_certified_is_refused():
     points, vectors, _ = rows_and_codes("plain")
-    with pytest.raises(InputError, match="relative must be True or False, not 'absolute'"):
-        certify(points, points, relative="absolute")
-    with pytest.raises(InputError, match="no quantity is named 'angle'"):
-        certify(points, vectors, quantity="angle")
-    with pytest.raises(InputError, match="no arithmetic is named 'half'"):
-        certify(points, vectors, arithmetic="half")
-    with pytest.raises(InputError, match="210 compressed rows for 211 rows"):
-        certify(points, vectors[1:])
-    with pytest.raises(InputError, match="not finite"):
-        certify(points, np.where(vectors > 2, np.nan, vectors))
-    with pytest.raises(InputError, match="below 1e-100; scale"):
-        certify(points, vectors * 1e-110)
-    with pytest.raises(InputError, match="fewer than two rows"):
-        certify(points[:1], vectors[:1])
+    absolute = {"relative": "absolute"}
+    for rows, codes, options, words in (
+        (points, points, absolute, "relative must be True or False, not 'absolute'"),
+        (points, vectors, {"quantity": "angle"}, "no quantity is named 'angle'"),
+        (points, vectors, {"arithmetic": "half"}, "no arithmetic is named 'half'"),
+        (points, vectors[1:], {}, "210 compressed rows for 211 rows"),
+        (points, np.where(vectors > 2, np.nan, vectors), {}, "not finite"),
+        (points, vectors * 1e-110, {}, "below 1e-100; scale"),
+        (points[:1], vectors[:1], {}, "fewer than two rows"),
+    ):
+        with pytest.raises(InputError, match=words):
+            certify(rows, codes, **options)
 
 
 def squared_distances(points):

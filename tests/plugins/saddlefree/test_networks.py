@@ -140,21 +140,20 @@ def test_operations_are_those_of_the_products_of_matrices(monkeypatch):
 @pytest.mark.ranks(1, 2)
 def test_layers_and_values_that_do_not_fit_are_refused_in_one_sentence(comm):
     data = digits(comm)
-    for sizes in ([16, 7, 3, 7, 15], [16, 3, 7], [16, 3, 7, 20, 7, 3, 4]):
-        with pytest.raises(InputError, match=r"widen again after 3 .* end them with 16"):
+    widening = r"widen again after 3 .* end them with 16"
+    for sizes, words in (
+        *((each, widening) for each in ([16, 7, 3, 7, 15], [16, 3, 7], [16, 3, 7, 20, 7, 3, 4])),
+        (["a", "b"], "at least two integers"),
+        ([10, 3], r"16 columns; write layers = \[16"),
+        ([16, 0, 3], "integers"),
+    ):
+        with pytest.raises(InputError, match=words):
             build_autoencoder(data, comm, layers=sizes)
-    with pytest.raises(InputError, match="at least two integers"):
-        build_autoencoder(data, comm, layers=["a", "b"])
-    with pytest.raises(InputError, match=r"16 columns; write layers = \[16"):
-        build_autoencoder(data, comm, layers=[10, 3])
-    with pytest.raises(InputError, match="integers"):
-        build_autoencoder(data, comm, layers=[16, 0, 3])
     with pytest.raises(InputError, match="3 labels"):
         build_mlp(data, comm, layers=[16, 5, 10])
-    with pytest.raises(InputError, match="needs labels"):
-        build_mlp(Dataset.from_array(np.ones((3, 2)), comm=comm), comm)
-    with pytest.raises(InputError, match="some rows have no label"):
-        build_mlp(Dataset.from_array(np.ones((3, 2)), ["a", "", "b"], comm=comm), comm)
+    for labels, words in ((None, "needs labels"), (["a", "", "b"], "some rows have no label")):
+        with pytest.raises(InputError, match=words):
+            build_mlp(Dataset.from_array(np.ones((3, 2)), labels, comm=comm), comm)
     big = data.with_values(data.values * 16)
     with pytest.raises(InputError, match="between 0 and 1"):
         build_autoencoder(big, comm, layers=[16, 3], loss="cross-entropy")
