@@ -150,7 +150,8 @@ def find_alternatives(
     told = ("other_labels", *(("links", "pairs") if task == "semi-supervised" else ()))
     if not known and all(options.get(name) is None for name in told):
         task = "unsupervised"
-    alternatives, viewed = list[Alternative](), False
+    alternatives, viewed, refused = list[Alternative](), False, None
+    reason = f"as many as n_alternatives allows: {n_alternatives}"
     while len(alternatives) < n_alternatives:
         try:  # after a view, the usual width rarely shows more than the search does
             alternative = first or solved(
@@ -160,22 +161,20 @@ def find_alternatives(
                 solver, seed, n_init, **(stop or {}),
             )  # fmt: skip
         except NoView:
-            return Alternatives(
-                tuple(alternatives), None, "no further subspace was found that shows clusters"
-            )
+            reason = "no further subspace was found that shows clusters"
+            break
         first = None
         objection = alternative.objection(max_overlap)
         # A width that is given is the user's word for what counts as near.
         if objection and (n_alternatives > 1 or options.get("sigma") is None):
-            return Alternatives(tuple(alternatives), alternative, objection)
+            refused, reason = alternative, objection
+            break
         alternatives.append(alternative)
         viewed = getattr(alternative.objective, "view", None) is not None
         if task != "alternative":  # the first one of another task has what it was told
             known, options = [], {k: v for k, v in options.items() if k not in SUPERVISION}
         known, task = [*known, alternative.labels], "alternative"
-    return Alternatives(
-        tuple(alternatives), None, f"as many as n_alternatives allows: {n_alternatives}"
-    )
+    return Alternatives(tuple(alternatives), refused, reason)
 
 
 def solved(
