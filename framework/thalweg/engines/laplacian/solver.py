@@ -16,6 +16,9 @@ SHIFT = 1e-10
 #: that of single precision.
 ASYMMETRY = 1e-6
 
+#: Rows after which random numbers that tell such sums apart come again: a prime number.
+_PERIOD = 1021
+
 #: A row whose diagonal exceeds the others' sum by less than this part of it has no slack.
 _SLACK = 1e-9
 
@@ -183,9 +186,15 @@ def _checked(
         sums = np.asarray(weights.sum(axis=1), dtype=float).reshape(-1)
         if not np.isfinite(sums).all() or (entries.size and entries.min() < 0):
             raise InputError("the weights of a Laplacian must be finite and not negative")
-    # y'Wz and z'Wy for random y and z cost two products with W.
-    y, z = np.random.default_rng(0).standard_normal((2, layout.rows))
-    mine = layout.local(y) @ (weights @ z), layout.local(z) @ (weights @ y), sums.sum()
+    # y'Wz and z'Wy for random y and z, which repeat, so that no rank holds one of all rows.
+    y_and_z = np.random.default_rng(0).standard_normal((_PERIOD, 2))
+    own = y_and_z[np.arange(layout.start, layout.stop) % _PERIOD]
+    if isinstance(weights, np.ndarray):
+        products = weights @ np.resize(y_and_z, (layout.rows, 2))
+    else:
+        of = weights.data, weights.indices % _PERIOD, weights.indptr
+        products = scipy.sparse.csr_matrix(of, (layout.local_rows, _PERIOD)) @ y_and_z
+    mine = *(own * products[:, ::-1]).sum(axis=0), sums.sum()
     one, other, size = sum_large(layout.comm, np.array(mine))
     if not abs(one - other) <= ASYMMETRY * size:
         raise InputError(
