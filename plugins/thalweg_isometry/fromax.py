@@ -23,6 +23,9 @@ from thalweg_isometry.search_state import Inner, SearchState
 #: Iterations of an attempt after which both penalties are doubled; chosen by hand.
 RAISE_AFTER = 100
 
+#: Bounds below which an attempt ends by smaller movements, in proportion; chosen by hand.
+WIDE = 0.1
+
 
 @dataclass(frozen=True, kw_only=True)
 class FroMaxState(SearchState):
@@ -74,6 +77,8 @@ class FroMaxSearch(AdmmSearch[FroMaxState]):
         gamma = state.gamma if len(state.gamma) else np.zeros_like(y)
         multiplier = state.dual
         ridge = beta2 * np.eye(rank)
+        # Of small bounds P misses many while it moves little.
+        small = self.tolerance * (1.0 if published else min(1.0, delta / WIDE) ** 2)
         worst, converged = np.inf, False
         used = 0
         while used < self.sweep:
@@ -92,7 +97,7 @@ class FroMaxSearch(AdmmSearch[FroMaxState]):
             norms = [float(np.linalg.norm(m)) for m in (p - product, p - before, p)]
             gap, moved, size = agreed(active.comm, norms)
             # Algorithm 1 ends by the gap alone, also where P is still on its way.
-            converged = 0.5 * max(gap, 0.0 if published else moved) ** 2 < self.tolerance
+            converged = 0.5 * max(gap, 0.0 if published else moved) ** 2 < small
             if worst <= goal or converged:
                 break
         state = replace(

@@ -342,3 +342,10 @@ def test_classes_that_are_no_numbers_are_refused(missing):
     for arguments, words in (((rows, mixed), "all numbers or all"), ((unknown,), "have no class")):
         with pytest.raises(InputError, match=words):
             NearIsometricEmbedding(secants="within-class").fit(*arguments)
+
+
+def test_fromax_comes_close_to_small_bounds_too():
+    line = np.outer(np.random.default_rng(0).normal(size=10), [1.0, 2.0, -1.0])
+    points = line + 1e-2 * np.random.default_rng(5).normal(size=line.shape)
+    least = NearIsometricEmbedding(n_components=1).fit(points).delta_
+    assert FroMax(n_components=1).fit(points).delta_ < 1.15 * least
