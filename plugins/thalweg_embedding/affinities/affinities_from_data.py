@@ -117,7 +117,7 @@ def affinities_of(
     layout, fuzzy = dataset.layout, kind.affinity == "fuzzy"
     largest, dense = max(perplexities_for(layout.rows, kind)), _is_dense(layout.rows, kind)
     k = neighbor_count(layout.rows, kind)
-    indices, squared, places = _nearest(dataset, k, kind, dense, relocate, note)
+    indices, squared, places = _nearest(dataset, k, kind, relocate, note)
     layout = layout if places is None else places.layout
     most, entropic = indices.shape[1], kind.affinity == "entropic"
     for name in ("n_neighbors",) if entropic else ("perplexity", "perplexities"):
@@ -182,49 +182,51 @@ def neighbor_count(rows: int, options: AffinityOptions) -> int:
 
 
 def _nearest(
-    dataset: Dataset,
-    k: int,
-    options: AffinityOptions,
-    dense: bool,
-    relocate: bool,
-    note: Callable[[str], None],
+    dataset: Dataset, k: int, options: AffinityOptions, relocate: bool, note: Callable[[str], None]
 ) -> tuple[np.ndarray, np.ndarray, Relocation | None]:
     """Neighbors and squared distances, and where their rows lie if they were moved."""
-    metric, search = options.metric, "exact" if dense else options.neighbor_search
+    metric, dense = options.metric, _is_dense(dataset.layout.rows, options)
+    search = "exact" if dense else options.neighbor_search
     places, cells = _placed(dataset, metric) if relocate and not dense else (None, None)
-    if places is not None and search == "approximate":
-        values = places.forward(measured_rows(dataset, metric, note).values)
-        layout = places.layout.with_columns(values.shape[1])
-        moved = replace(dataset, values=values, layout=layout, labels=None)
-        return *nearest_by(moved, k, metric, search, note, cells=cells), places
-    # An exact search breaks ties by the numbers of rows, which must not depend on the ranks.
-    indices, squared = nearest_by(dataset, k, metric, search, note)
+    own = np.arange(dataset.layout.start, dataset.layout.stop)
+    if places is not None:  # before the search, which then finds most neighbors on each rank
+        values, layout = places.forward(dataset.values), places.layout
+        layout = layout.with_columns(values.shape[1])
+        dataset = replace(dataset, values=values, layout=layout, labels=None)
+        # An exact search breaks ties by the numbers of rows, which must not depend on the ranks.
+        exact = search == "exact"
+        own = places.forward(own) if exact else np.arange(layout.start, layout.stop)
+    indices, squared = nearest_by(dataset, k, metric, search, note, 0, cells, own)
     if measured_by_coordinates(metric):
-        _spread_over_copies(dataset.layout, indices, squared)
-    if places is not None:
-        indices = places.forward(places.new_numbers(indices))
-        squared = places.forward(squared)
+        _spread_over_copies(dataset.layout, own, indices, squared)
+    if places is not None and search == "exact":
+        indices = places.new_numbers(indices)
     return indices, squared, places
 
 
-def _spread_over_copies(layout: Layout, indices: np.ndarray, squared: np.ndarray) -> None:
+def _spread_over_copies(
+    layout: Layout, numbers: np.ndarray, indices: np.ndarray, squared: np.ndarray
+) -> None:
     """Give rows with more copies than neighbors drawn ones of these, in place.  Collective.
 
     The first copies would be the neighbors of all.  Each copy takes one of a few sets of drawn
     offsets in the list of them: a single set is the graph of a ring.
     """
-    own, crowded = np.arange(layout.start, layout.stop), squared[:, -1] == 0.0
+    crowded, k = squared[:, -1] == 0.0, indices.shape[1]
     if not any_over_ranks(layout.comm, bool(crowded.any())):
         return
-    firsts = layout.gather_rows(np.where(crowded, np.minimum(own, indices[:, 0]), -1))
-    order, k = np.argsort(firsts, kind="stable"), indices.shape[1]
+    places, firsts = np.full(layout.rows, -1), np.empty(layout.rows, dtype=np.int64)
+    places[numbers] = np.arange(len(numbers))  # of the rows that are here
+    found = np.where(crowded, np.minimum(numbers, indices[:, 0]), -1)
+    firsts[layout.gather_rows(numbers)] = layout.gather_rows(found)
+    order = np.argsort(firsts, kind="stable")
     for copies in np.split(order, np.flatnonzero(np.diff(firsts[order])) + 1):
         if firsts[copies[0]] >= 0 and len(copies) > k:
             draw, m = np.random.default_rng(0), len(copies)
             sets = 1 + np.array([draw.choice(m - 1, k, replace=False) for _ in range(OFFSETS)])
-            here = np.flatnonzero((copies >= layout.start) & (copies < layout.stop))
+            here = np.flatnonzero(places[copies] >= 0)
             ends = here[:, None] + sets[draw.integers(OFFSETS, size=m)[here]]
-            indices[copies[here] - layout.start] = copies[ends % m]
+            indices[places[copies[here]]] = copies[ends % m]
 
 
 def one_way(squared: np.ndarray, options: AffinityOptions, rows: int) -> np.ndarray:

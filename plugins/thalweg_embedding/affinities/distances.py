@@ -97,6 +97,7 @@ def nearest_by(
     note: Callable[[str], None] = lambda sentence: None,
     seed: int = 0,
     cells: CoarseCells | None = None,
+    numbers: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The k nearest other rows of each of this rank's rows.  Collective.
 
@@ -106,7 +107,8 @@ def nearest_by(
     ``kneighbors_graph``; where it has fewer, k is as many as all rows have.  An approximate search
     among sparse rows needs pynndescent, and is one rank's work; ``note`` is called with a sentence
     that tells how many of the neighbors one found.  ``search`` may also be a transformer, which
-    rank 0 gives all rows.  ``cells``: those by which the rows lie on their ranks, if they do.
+    rank 0 gives all rows.  ``cells``: those by which the rows lie on their ranks, if they do;
+    ``numbers``: those of this rank's rows in an exact search, if not their places.
     """
     known = sorted({"precomputed", *ANGULAR, *ALIASES, *OTHERS, *PYNNDESCENT})
     if metric not in known:
@@ -141,7 +143,7 @@ def nearest_by(
         else:
             note(f"approximate search found {recall:.1%} of the nearest neighbors, on a sample")
     else:
-        indices, squared = nearest_neighbors(dataset.layout, dataset.values, k)
+        indices, squared = nearest_neighbors(dataset.layout, dataset.values, k, None, numbers)
     return indices, squared_distances_of(squared, metric)
 
 
@@ -235,12 +237,11 @@ def measured_together(
     metric = ALIASES.get(metric, metric)
     if metric not in ANGULAR:
         return list(datasets)
-    centered = ANGULAR[metric]
     measured = [_directions(dataset, metric) for dataset in datasets]
     lost = int(sum_over_ranks(comm, sum(len(has) - np.count_nonzero(has) for _, has in measured)))
     if not lost:
         return [directions for directions, _ in measured]
-    what = "constant" if centered else "zero"
+    what = "constant" if ANGULAR[metric] else "zero"
     note(
         f"{lost:,} of the rows {'are' if lost > 1 else 'is'} {what}, without a {metric} with "
         "others, and counted as alike and as orthogonal to all others"
@@ -295,8 +296,7 @@ def nearest_among(
     """
     comm, own, center = known.layout.comm, asking.layout, np.zeros(())
     rows = own_rows(asking)
-    indices = np.zeros((own.local_rows, 0), dtype=np.int64)
-    squared = np.zeros((own.local_rows, 0))
+    indices, squared = np.zeros((own.local_rows, 0), np.int64), np.zeros((own.local_rows, 0))
     if metric == "euclidean" and not isinstance(known, SparseDataset):
         sums = np.asarray(known.values).sum(axis=0, dtype=float)
         center = np.asarray(sum_over_ranks(comm, sums)) / known.layout.rows

@@ -9,6 +9,7 @@ from thalweg.driver.assembly import objective_identity
 from thalweg.parallel import MPI, Layout
 from thalweg.parallel.traffic import phases
 from thalweg_embedding import T_SNE, embedding
+from thalweg_embedding.affinities.affinities_from_data import affinities_of
 from thalweg_embedding.pairs import decomposition
 from thalweg_embedding.preconditioners.diagonal import FixedPoint
 from thalweg_embedding.preconditioners.partial_hessian import PartialHessian
@@ -72,6 +73,18 @@ def test_an_embedding_does_not_depend_on_where_rows_are_brought(comm, options):
         close = 1e-6 if name.islower() else 1e-2  # solutions end at rough residuals
         error = np.abs(mine - wanted[name]).max()
         assert error <= close * np.abs(wanted[name]).max(), name
+
+
+@pytest.mark.ranks(2, 3)
+def test_rows_that_were_moved_have_the_same_neighbors_among_copies_too(comm):
+    points = np.repeat(np.random.default_rng(0).normal(size=(40, 3)), 12, axis=0)
+    points = np.random.default_rng(1).permutation(np.vstack([points, points[:1] + 1e-9]))
+    data, alone = (Dataset.from_array(points, comm=of) for of in (comm, MPI.COMM_SELF))
+    moved = affinities_of(data, perplexity=3.0, graph="sparse", relocate=True)
+    assert moved.places is not None
+    weights = moved.places.backward_matrix(moved.weights)
+    wanted = affinities_of(alone, perplexity=3.0, graph="sparse").weights.toarray()
+    np.testing.assert_allclose(weights.toarray(), data.layout.local(wanted), rtol=1e-13)
 
 
 @pytest.mark.ranks(2, 3)

@@ -51,7 +51,11 @@ _SAMPLE, _QUERIES, _TRIED = 512, 64, 4096
 
 
 def nearest_neighbors(
-    layout: Layout, values: np.ndarray, k: int, rows: np.ndarray | None = None
+    layout: Layout,
+    values: np.ndarray,
+    k: int,
+    rows: np.ndarray | None = None,
+    numbers: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The ``k`` nearest other rows of each row, in Euclidean distance.  Collective.
 
@@ -66,11 +70,14 @@ def nearest_neighbors(
     rows
         Rows of this rank, counted from its first, whose neighbors are sought among
         all rows; by default each of them.
+    numbers
+        What this rank's rows are called, int64, from 0 to N - 1, each once; by default their
+        places in the layout.
 
     Returns
     -------
     indices : ndarray of int64, shape (len(rows), k)
-        Global row numbers, nearest first.  A row is not its own neighbor, but another
+        Numbers of rows, nearest first.  A row is not its own neighbor, but another
         row with the same values is, at distance 0.  Among equal distances the lower row
         number comes first.
     squared_distances : ndarray of float64, shape (len(rows), k)
@@ -90,16 +97,17 @@ def nearest_neighbors(
     """
     exact = _checked(layout, values, k)
     some = any_over_ranks(layout.comm, rows is not None)
+    names = np.arange(layout.start, layout.stop) if numbers is None else numbers
     frame = _Frame(layout, exact, k)
     leading = frame.coordinates(exact)[:, :-3]
     order = spatial_order(leading, _BAND)
-    points, numbers = exact[order], layout.start + order
+    points, numbers = exact[order], names[order]
     if some:
         chosen = np.arange(layout.local_rows) if rows is None else np.asarray(rows, dtype=np.int64)
         order = spatial_order(leading[chosen], _BAND)
         chosen = chosen[order]
     del leading  # as wide as the rows, if these are few
-    those = (exact[chosen], layout.start + chosen) if some else (points, numbers)
+    those = (exact[chosen], names[chosen]) if some else (points, numbers)
     own = _Points(frame, *those, k)
     with one_blas_thread():
         for block in Ring(layout).blocks(points, numbers, each_pair_once=not some):
