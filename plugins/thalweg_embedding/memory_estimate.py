@@ -156,8 +156,9 @@ def _neighbors(problem: Problem, k: float) -> PhaseEstimate:
         # Rows in the order of their cells and a factor of products, and two blocks of others.
         rows = (12.0 + 20.0 * several) * n * columns
     else:
-        # Blocks go half of the way round, and the best pairs of their rows back.
-        rows = (8.0 * columns * 3.0 + 44.0 * k) * n if several else _sought(n, columns)
+        # Blocks go half of the way round, and the best pairs of their rows back; rows were moved.
+        copies = 3.0 + _is_relocated(problem)
+        rows = (8.0 * columns * copies + 44.0 * k) * n if several else _sought(n, columns)
     advice = "use a smaller perplexity or n_neighbors, or [data] components"
     return PhaseEstimate("neighbors", 0.0, FOUND * n * k + rows, advice)
 
