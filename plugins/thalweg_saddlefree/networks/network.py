@@ -267,7 +267,7 @@ def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, add: bool = False) -
 
 def checked_sizes(layers: Sequence[int]) -> None:
     """Refuse a list of layer sizes that makes no network."""
-    whole = all(isinstance(size, int) and not isinstance(size, bool) for size in layers)
+    whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in layers)
     if len(layers) < 2 or not whole or min(layers, default=0) < 1:
         raise InputError(f"layers must be at least two integers of 1 or more, not {list(layers)!r}")
 
