@@ -6,6 +6,7 @@ A sum of squares from the collection of Moré, Garbow and Hillstrom (1981).
 from typing import Annotated, ClassVar
 
 import numpy as np
+from scipy.optimize import rosen, rosen_der, rosen_hess_prod
 
 from thalweg.data import Dataset
 from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
@@ -30,34 +31,19 @@ class Rosenbrock(Objective, HessianProduct, GaussNewtonProduct):
         return np.resize([-1.2, 1.0], self.layout.shape)
 
     def value(self, x: Array) -> float:
-        r = self._residuals(x).ravel()
-        return float(r @ r)
+        return float(rosen(x[:, 0]))
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
-        return self.value(x), 2.0 * self._backward(x, self._residuals(x))
-
-    def gauss_newton_product(self, x: Array, direction: Array) -> Array:
-        """``2 J'J v``."""
-        valley = 10.0 * (direction[1:] - 2.0 * x[:-1] * direction[:-1])
-        return 2.0 * self._backward(x, np.concatenate([valley, -direction[:-1]]))
+        return self.value(x), rosen_der(x[:, 0])[:, None]
 
     def hessian_product(self, x: Array, direction: Array) -> Array:
-        """``2 (J'J + sum r_i D^2 r_i) v``; only the valley residuals are not linear."""
-        product = self.gauss_newton_product(x, direction)
-        valley, _ = np.split(self._residuals(x), 2)
-        product[:-1] -= 40.0 * valley * direction[:-1]
-        return product
+        """``2 (J'J + sum r_i D^2 r_i) v``."""
+        return np.asarray(rosen_hess_prod(x[:, 0], direction[:, 0]))[:, None]
 
-    def _residuals(self, x: Array) -> Array:
-        """The n - 1 valley residuals, then the n - 1 slope residuals."""
-        return np.concatenate([10.0 * (x[1:] - x[:-1] ** 2), 1.0 - x[:-1]])
-
-    def _backward(self, x: Array, r: Array) -> Array:
-        """Transposed Jacobian times r."""
-        valley, slope = np.split(r, 2)
-        product = np.zeros_like(x)
-        product[1:] = 10.0 * valley
-        product[:-1] -= 20.0 * x[:-1] * valley + slope
+    def gauss_newton_product(self, x: Array, direction: Array) -> Array:
+        """``2 J'J v``, without the curvature of the valley's residuals ``10 (x[i+1] - x[i]^2)``."""
+        product = self.hessian_product(x, direction)
+        product[:-1] += 400.0 * (x[1:] - x[:-1] ** 2) * direction[:-1]
         return product
 
 
