@@ -12,12 +12,9 @@ from thalweg.parallel import Array, Layout, min_over_ranks, phase, raise_on_all_
 #: Default shift, relative to the smallest positive diagonal entry.
 SHIFT = 1e-10
 
-#: Difference of sums that symmetric weights make equal, relative to the sum of the weights, beyond
-#: that of single precision.
-ASYMMETRY = 1e-6
-
-#: Rows after which random numbers that tell such sums apart come again: a prime number.
-_PERIOD = 1021
+#: Rows after which random numbers that tell weights that are not symmetric come again: a prime; and
+#: the difference of their sums, relative to that of the weights, beyond that of single precision.
+_PERIOD, ASYMMETRY = 1021, 1e-6
 
 #: A row whose diagonal exceeds the others' sum by less than this part of it has no slack.
 _SLACK = 1e-9
@@ -197,9 +194,7 @@ def _checked(
     mine = *(own * products[:, ::-1]).sum(axis=0), sums.sum()
     one, other, size = sum_large(layout.comm, np.array(mine))
     if not abs(one - other) <= ASYMMETRY * size:
-        raise InputError(
-            "the weights of a Laplacian must be symmetric; take the mean of W and its transpose"
-        )
+        raise InputError("the weights of a Laplacian must be symmetric; take (W + W.T) / 2")
     return weights, sums
 
 
