@@ -125,8 +125,7 @@ class NystromKernel(ProjectedKernel):
         return _solved(root, sum_large(self.layout.comm, total), transposed=True)
 
     def value(self, w: np.ndarray, weights: PairWeights) -> float:
-        moments = self._moments(w, weights.factor, self.root(w))
-        return -float((moments**2 @ weights.signs).sum())
+        return -float((self._moments(w, weights.factor, self.root(w)) ** 2 @ weights.signs).sum())
 
     def product(self, w: np.ndarray, values: np.ndarray) -> np.ndarray:
         root = self.root(w)

@@ -66,8 +66,7 @@ class LabelPredictor:
         mean = (plain.extended(similar) - embedding[sample][:, shown]).mean(axis=0)
         least = float(np.quantile(similar.sum(axis=1), OUTER))
         extending = replace(plain, mean=mean, least=least)
-        reproduced = (extending.predict(z[sample]) == labels[sample]).all()
-        return extending if reproduced else by_nearest
+        return extending if (extending.predict(z[sample]) == labels[sample]).all() else by_nearest
 
     def similarity(self, z: np.ndarray) -> np.ndarray:
         """Of new rows to those kept."""

@@ -109,7 +109,6 @@ class ProjectedKernel(Identified, ABC):
         moments = inner_products(self.layout, points, factor)
         matrix = -(moments * signs) @ moments.T
         if self.function.of == "distance":
-            sums = np.asarray(sum_over_ranks(comm, factor.sum(axis=0)))
-            degrees = factor @ (signs * sums)
+            degrees = factor @ (signs * np.asarray(sum_over_ranks(comm, factor.sum(axis=0))))
             matrix += sum_large(comm, np.ascontiguousarray((points.T * degrees) @ points))
         return symmetric((2.0 / self.sigma**2) * matrix)

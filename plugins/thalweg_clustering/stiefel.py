@@ -39,8 +39,7 @@ class Stiefel(Manifold):
     def orthonormal(self, block: Array) -> Array:
         """Orthonormal factor of a matrix of full rank, of which ``block`` are this rank's rows."""
         for _ in range(2):
-            gram = self._product(block, block)
-            block = np.linalg.solve(np.linalg.cholesky(gram), block.T).T
+            block = np.linalg.solve(np.linalg.cholesky(self._product(block, block)), block.T).T
         return block
 
     def distance(self, x: Array) -> float:

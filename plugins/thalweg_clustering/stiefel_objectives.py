@@ -91,8 +91,7 @@ class KernelPairSum(StiefelObjective):
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         w = self.matrix(x)
         value, gradient = self.kernel.value_and_gradient(w, self.weights)
-        outcome = value + self.links.value(w), gradient + self.links.matrix(w) @ w
-        return agreed(self.comm, outcome)
+        return agreed(self.comm, (value + self.links.value(w), gradient + self.links.matrix(w) @ w))
 
     def value_and_fixed_point_matrix(self, x: Array) -> tuple[float, np.ndarray]:
         w = self.matrix(x)

@@ -47,8 +47,7 @@ class SecantAvoidance(SecantSearch[SearchState]):
             state = self.approach(state, psi, delta)
             if delta <= goal:  # as of no secants, which a map of full rank leaves
                 break
-            least = float(ratios.min(initial=np.inf))
-            holder = int(np.argmin(active.comm.allgather(least)))
+            holder = int(np.argmin(active.comm.allgather(float(ratios.min(initial=np.inf)))))
             mine = state.cuts.pairs[int(ratios.argmin())] if holder == active.comm.rank else None
             ends = state.secants.rows_of(active.comm.bcast(mine, root=holder))
             rows = avoiding(rows, ends[0] - ends[1])

@@ -93,8 +93,7 @@ def test_numpy_is_held_to_the_abi_of_petsc4py_now_and_later(equipped, major, hel
     assert constraints[0] == held
     assert ("pyarrow<24" in constraints) == (major == "1")
     assert "-c .venv/constraints.txt" in equipped.read("pip.log")
-    later = equipped.read(".venv/pip.conf")
-    assert later.endswith("check%20out/.venv/constraints.txt\n")
+    assert equipped.read(".venv/pip.conf").endswith("check%20out/.venv/constraints.txt\n")
 
 
 def test_a_second_run_does_nothing_until_the_project_file_changes(equipped):

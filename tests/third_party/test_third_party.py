@@ -121,8 +121,7 @@ def test_it_runs_and_a_run_is_the_same_at_any_number_of_ranks(python, mpirun, co
         assert found[-1]["ranks"] == number
         assert np.load(out / "solution.npy").shape == (150, 2)
         assert (out / "embedding.png").exists() == (pictures == "true")
-        header = (out / "trace.csv").read_text().splitlines()[0]
-        assert header.endswith(",trial")
+        assert (out / "trace.csv").read_text().splitlines()[0].endswith(",trial")
     values = [one["objective"] for one in found]
     assert np.allclose(values, values[0], rtol=1e-8)
     first = np.genfromtxt(tmp_path / "run1" / "trace.csv", delimiter=",", names=True)[0]

@@ -99,8 +99,7 @@ def same_on_all_ranks(comm: MPI.Comm, values: Sequence[float], what: str) -> lis
     same = np.isclose(every, every[0], rtol=1e-9, atol=0.0, equal_nan=True)
     if not same.all():
         rank = int(np.argmin(same.all(axis=1)))
-        place = int(np.argmin(same[rank]))
-        first, other = every[[0, rank], place].tolist()
+        first, other = every[[0, rank], int(np.argmin(same[rank]))].tolist()
         raise NumericalError(
             f"{what} differs between ranks: {first} on rank 0, {other} on rank {rank}; it must be "
             "reduced over the ranks"

@@ -345,8 +345,7 @@ def citation(specs: Iterable[Spec]) -> str:
 
 def _entries(package: str, name: str) -> list[str]:
     try:
-        file = importlib.resources.files(package) / "references.bib"
-        text = file.read_text(encoding="utf-8")
+        text = (importlib.resources.files(package) / "references.bib").read_text(encoding="utf-8")
     except (OSError, ImportError, UnicodeDecodeError, TypeError):  # TypeError: a module, no package
         return []
     entries = []

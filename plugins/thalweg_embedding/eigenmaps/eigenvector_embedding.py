@@ -85,8 +85,7 @@ class EigenvectorEmbedding(Objective, SmallestEigenvectors):
         return inside, image, self._inner(inside, inside), self._inner(inside, image)
 
     def _without_null(self, rows: Array) -> Array:
-        along = self._inner(self.null_vector[:, None], rows)
-        return rows - self.null_vector[:, None] * along
+        return rows - self.null_vector[:, None] * self._inner(self.null_vector[:, None], rows)
 
     def _inner(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return np.asarray(sum_over_ranks(self.comm, first.T @ second))

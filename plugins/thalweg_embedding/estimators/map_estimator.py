@@ -348,8 +348,7 @@ class MapEstimator(MapTransformer):
     def _keep(self, result: thalweg.Result, dataset: Dataset, objective: PairwiseEmbedding) -> None:
         """Keep a result, and with the data what places new points."""
         rows = own_rows(dataset)
-        single = rows.dtype == np.float32
-        self.embedding_ = result.x.astype(np.float32) if single else result.x
+        self.embedding_ = result.x.astype(np.float32) if rows.dtype == np.float32 else result.x
         self._labels = dataset.partial_labels() if self.target_weight and self.keep_data else None
         self.n_iter_ = max(1, result.iterations)
         self.objective_ = result.objective

@@ -119,8 +119,7 @@ def integrate(
         length = min(length, 1.0 - t)
         slopes = np.zeros((len(NODES), len(x)))
         for stage, (node, weights) in enumerate(zip(NODES, STAGES, strict=True)):
-            at = x + length * (weights @ slopes[:stage])
-            slopes[stage] = slope(t + node * length, at)
+            slopes[stage] = slope(t + node * length, x + length * (weights @ slopes[:stage]))
         error = length * slices.norm((FIFTH - FOURTH) @ slopes) / slices.norm(x)
         allowed = tolerance * length
         if error <= allowed:

@@ -28,8 +28,7 @@ from thalweg.result import Status
 def test_a_checkpoint_of_another_rank_count_is_redistributed(comm, bowl, heavy_ball, folder):
     rules = {"solver": heavy_ball(), "decrease": None}
     if comm.rank == 0:
-        alone = bowl(MPI.COMM_SELF)
-        thalweg.minimize(alone, iterations=10, checkpoint=folder, **rules)
+        thalweg.minimize(bowl(MPI.COMM_SELF), iterations=10, checkpoint=folder, **rules)
     comm.Barrier()
     resumed = thalweg.minimize(bowl(comm), iterations=25, checkpoint=folder, resume=True, **rules)
     whole = thalweg.minimize(bowl(comm), iterations=25, **rules)
@@ -74,8 +73,7 @@ def test_a_run_that_dies_while_writing_keeps_the_checkpoint_before(
             patched.setattr(place, name, dying(getattr(place, name)))
         with contextlib.suppress(Died):
             checkpoints.write(objective, number, {"value": np.array([2.0])})
-    found = checkpoints.read(objective)
-    assert found["value"] in (1.0, 2.0)
+    assert checkpoints.read(objective)["value"] in (1.0, 2.0)
     checkpoints.write(objective, number, {"value": np.array([3.0])})
     assert checkpoints.read(objective)["value"] == 3.0
     assert len([path for path in folder.iterdir() if path.is_dir()]) <= 2
@@ -319,8 +317,7 @@ def test_a_full_disk_ends_no_run(comm, bowl, heavy_ball, folder, monkeypatch, ro
     assert "No space left on device" in note
     assert len(caplog.messages) == (comm.rank == 0)
     comm.Barrier()
-    names = [path.name for path in folder.iterdir() if path.name.endswith(".partial")]
-    assert names == []
+    assert [path.name for path in folder.iterdir() if path.name.endswith(".partial")] == []
     resumed = thalweg.minimize(bowl(comm), iterations=9, resume=True, **rules)
     assert resumed.saved
     np.testing.assert_array_equal(resumed.x, whole.x)

@@ -215,8 +215,7 @@ def test_contributions_reach_their_owners(comm, kind, each_pair_once):
         if each_pair_once:
             force[block.rows] += difference.sum(1)
         block.contributions[...] -= difference.sum(0)
-    expected = (whole[:, None] - whole[None]).sum(1)
-    assert np.allclose(force, layout.local(expected), atol=1e-12)
+    assert np.allclose(force, layout.local((whole[:, None] - whole[None]).sum(1)), atol=1e-12)
 
 
 @pytest.mark.ranks(1, 2, 3)

@@ -74,8 +74,7 @@ def test_cleanup_is_called_on_all_ranks_or_on_none(comm):
 @pytest.mark.ranks(1, 2, 3)
 def test_a_replicated_number_must_be_the_same(comm):
     for number in (1.0, np.nan, -np.inf):
-        found = same_on_all_ranks(comm, [2.0, number], "it")
-        np.testing.assert_equal(found, [2.0, number])
+        np.testing.assert_equal(same_on_all_ranks(comm, [2.0, number], "it"), [2.0, number])
     assert same_on_all_ranks(comm, [1.0 + 1e-12 * comm.rank], "it") == [1.0]
     if comm.size > 1:
         for number in (np.nan, np.inf, 1.0 + 1e-6):
@@ -143,5 +142,4 @@ with abort_on_error():
 def test_a_rank_without_streams_brings_the_others_down(tmp_path, mpirun):
     (tmp_path / "fail.py").write_text(WITHOUT_STREAMS)
     command = ["bash", "-c", f"exec {sys.executable} fail.py <&- >&- 2>&-"]
-    done = mpirun(2, command, seconds=60, cwd=tmp_path)
-    assert done.returncode not in (0, -9)
+    assert mpirun(2, command, seconds=60, cwd=tmp_path).returncode not in (0, -9)

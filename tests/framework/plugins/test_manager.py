@@ -140,8 +140,7 @@ def test_code_that_exits_when_it_is_loaded_is_an_error_of_its_plugin(monkeypatch
 def test_an_entry_point_that_is_no_module_is_broken(monkeypatch, thing):
     bad = _Entry("bad", "dist-bad")
     bad.load = lambda: thing
-    found = with_entries(monkeypatch, bad)
-    assert "a plugin is a module, not" in found.broken[0].error
+    assert "a plugin is a module, not" in with_entries(monkeypatch, bad).broken[0].error
 
 
 @pytest.mark.parametrize(

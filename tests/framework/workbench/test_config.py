@@ -36,8 +36,7 @@ def test_a_rule_is_switched_off_by_a_word_that_is_written_again(tmp_path):
 @pytest.mark.petsc
 def test_a_solver_without_a_place_for_a_preconditioner_is_given_none_by_default():
     text = {**BASE, "solver": {"name": "tao:cg"}, "method": [{"solver": "lbfgs"}]}
-    resolved = read_configuration(text)
-    assert resolved.preconditioner == {"name": "identity"}
+    assert read_configuration(text).preconditioner == {"name": "identity"}
     among_methods = read_configuration({**BASE, "method": [{"solver": "tao:bqnls"}]})
     assert among_methods.methods[0].preconditioner == {"name": "identity"}
     with_place = read_configuration({**BASE, "solver": {"name": "tao:lmvm"}})

@@ -285,8 +285,7 @@ def test_rows_without_a_label_are_told_alike_in_all_forms(views, tmp_path):
     texts = (named, np.array(named), np.array(named, dtype="S"), real.astype(str), saved)
     for form in (known.astype(object), none, real, absent, absent.astype(object), *texts):
         assert KDAC(**settings).fit(points, form).objective_ == wanted.objective_
-    dataset = Dataset.from_array(points, known)
-    assert KDAC(**settings).fit(dataset).objective_ == wanted.objective_
+    assert KDAC(**settings).fit(Dataset.from_array(points, known)).objective_ == wanted.objective_
     every = KDAC(**settings).fit(points, given.astype(np.uint64))
     assert every.objective_ == KDAC(**settings).fit(points, given).objective_
 

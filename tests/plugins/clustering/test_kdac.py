@@ -87,8 +87,7 @@ def test_all_measures_are_those_of_their_definitions(sigma, holds):
     """Among them condition (10), in both outcomes."""
     stream = np.random.default_rng(0)
     given, truth = np.repeat([0, 1], 20), np.arange(40) % 2
-    points = stream.standard_normal((40, 3)) * [5.0, 0.1, 0.1]
-    data = Dataset.from_array(points, given)
+    data = Dataset.from_array(stream.standard_normal((40, 3)) * [5.0, 0.1, 0.1], given)
     objective = build_kdac(
         data, MPI.COMM_SELF, components=1, sigma=sigma, lambda_=0.3, true_labels=truth,
         precision="double", curvature=True,
@@ -179,8 +178,7 @@ def test_every_eigensolver_of_the_embedding_step_finds_the_same_subspace(comm, v
     for chosen in ("lapack", "lobpcg"):
         objective = make(comm, points, given)
         objective.embedding, objective.embedding_tolerance = chosen, 1e-8
-        subspace = objective.blocks_at(w, None)[1]
-        found.append(objective.rows.gather_rows(subspace.vectors))
+        found.append(objective.rows.gather_rows(objective.blocks_at(w, None)[1].vectors))
     np.testing.assert_allclose(np.abs(found[0].T @ found[1]), np.eye(2), atol=1e-5)
 
 

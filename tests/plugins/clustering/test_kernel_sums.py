@@ -109,8 +109,7 @@ def test_single_precision_keeps_six_digits(columns):
 @pytest.mark.parametrize("columns", [2, MAX_COMPILED_COLUMNS + 3])
 @pytest.mark.parametrize(("function", "of"), [(None, "distance"), (_cubic, "product")])
 def test_sums_with_landmarks_equal_the_sums_written_out(function, of, columns, monkeypatch):
-    problem = _problem(columns)
-    z, values, factor = (problem[k] for k in ("z", "values", "factor"))
+    z, values, factor = (_problem(columns)[k] for k in ("z", "values", "factor"))
     few = slice(20)
     sums = KernelSums(Layout(MPI.COMM_SELF, ROWS), function, of)
     own, other = sums.sums_with(z, z[few], values, values[few], factor, factor[few])
@@ -138,8 +137,7 @@ def test_sums_with_landmarks_equal_the_sums_written_out(function, of, columns, m
 
 @pytest.mark.ranks(1, 2, 3)
 def test_absolute_moment_is_the_sum_over_ordered_pairs(comm):
-    problem = _problem(5)
-    z, factor, signs, points = (problem[k] for k in ("z", "factor", "signs", "values"))
+    z, factor, signs, points = (_problem(5)[k] for k in ("z", "factor", "signs", "values"))
     layout = Layout(comm, ROWS)
     found = KernelSums(layout).absolute_moment(
         layout.local(z), layout.local(factor), signs, layout.local(points)

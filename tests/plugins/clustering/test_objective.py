@@ -59,8 +59,7 @@ def test_derivatives_and_phi_of_every_kernel_and_task(comm, kernel, views, make)
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("method", METHODS)
 def test_derivatives_of_every_way_to_sum(comm, method, views, make):
-    options = METHODS[method]
-    objective = _of_task(make, comm, views, "semi-supervised", **options)
+    objective = _of_task(make, comm, views, "semi-supervised", **METHODS[method])
     # The features' Phi is the exact formula with their kernel, not their gradient's.
     _check(objective, fixed_point=method != "nystrom")
 
@@ -110,8 +109,7 @@ def test_value_and_phi_are_the_sums_written_out(kernel, views, make):
     np.testing.assert_allclose(objective.fixed_point_matrix(w), phi, atol=1e-9 * abs(phi).max())
     bound = objective.kernel.curvature_bound(w, objective.weights)
     if kernel == "gaussian":
-        lengths = (difference**2).sum(-1)
-        written = (abs(gamma) * function.value(beta) * lengths**2).sum() / 1.3**2
+        written = (abs(gamma) * function.value(beta) * (difference**2).sum(-1) ** 2).sum() / 1.3**2
         assert bound == pytest.approx(written)
         i, j = np.indices(gamma.shape).reshape(2, -1)
         links = LinkSum(function, 1.3, rows[i], rows[j], gamma.ravel())
@@ -151,8 +149,7 @@ def test_features_approach_the_exact_kernel(approximation, views, make):
     phi = exact.fixed_point_matrix(w)
     found = many.kernel.value_and_matrix(w, weights)[1]
     np.testing.assert_allclose(found, phi, atol=0.02 * abs(phi).max())
-    error = many.metrics(w)["approximation"]["relative_error"]
-    assert error < 0.01
+    assert many.metrics(w)["approximation"]["relative_error"] < 0.01
     assert any("differs from the exact one" in note for note in many.notes)
     assert any("Fourier" in note for note in many.notes) == (approximation == "fourier")
 
@@ -170,8 +167,7 @@ def test_single_precision_agrees_with_double_up_to_its_stated_error(approximatio
         value, phi = objective.value_and_fixed_point_matrix(x)
         values.append(value)
         phis.append(phi)
-        errors = objective.value_error(value)
-        assert (errors > 1e-8 * abs(value)) == (precision == "single")
+        assert (objective.value_error(value) > 1e-8 * abs(value)) == (precision == "single")
     assert abs(values[0] - values[1]) <= 1e-5 * abs(values[1])
     np.testing.assert_allclose(phis[0], phis[1], atol=1e-5 * abs(phis[1]).max())
 

@@ -121,8 +121,7 @@ def test_the_dense_eigensolver_finds_all_wanted_where_very_many_are_equal(comm):
 def across(w):
     """Orthonormal basis of the Z with W'Z = 0, shape ``(size, d, q)``."""
     rest = np.linalg.qr(np.hstack([w, np.eye(len(w))]))[0][:, w.shape[1] : len(w)]
-    columns = np.eye(w.shape[1])
-    return np.array([np.outer(r, c) for r in rest.T for c in columns])
+    return np.array([np.outer(r, c) for r in rest.T for c in np.eye(w.shape[1])])
 
 
 @pytest.mark.ranks(1, 2)

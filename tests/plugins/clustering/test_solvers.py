@@ -42,8 +42,7 @@ def test_general_form_ends_at_a_stationary_point(name, sign, cycling_terms):
     w = state.x
     np.testing.assert_allclose(w.T @ w, np.eye(2), atol=1e-12)
     value, slope = objective.value_and_gradient(w)
-    residual = slope - w @ (w.T @ slope)
-    assert np.linalg.norm(residual) <= 1e-3 * np.linalg.norm(slope)
+    assert np.linalg.norm(slope - w @ (w.T @ slope)) <= 1e-3 * np.linalg.norm(slope)
     assert state.value == pytest.approx(value)
     cut, _ = _steps(dataclasses.replace(SOLVERS[name], inner_iterations=2), objective)
     assert cut.outcome is Status.ITERATION_LIMIT
@@ -52,8 +51,7 @@ def test_general_form_ends_at_a_stationary_point(name, sign, cycling_terms):
 @pytest.mark.parametrize("name", SOLVERS)
 def test_no_step_raises_the_objective_within_a_round(name, views, make):
     points, given, _ = views(120)
-    objective = make(MPI.COMM_SELF, points, given, sigma=0.15)
-    _, values = _steps(SOLVERS[name], objective, most=80)
+    _, values = _steps(SOLVERS[name], make(MPI.COMM_SELF, points, given, sigma=0.15), most=80)
     for (earlier, before), (later, after) in itertools.pairwise(values):
         if earlier == later:
             assert after <= before

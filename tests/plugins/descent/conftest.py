@@ -58,8 +58,7 @@ class Chain(Objective, HessianProduct):
     def _bent(self, rows):
         whole = self.layout.gather_rows(rows)
         padded = np.vstack([whole[:1], whole, whole[-1:]])
-        bent = 2 * whole - padded[:-2] - padded[2:]
-        return self.coupling * self.layout.local(bent)
+        return self.coupling * self.layout.local(2 * whole - padded[:-2] - padded[2:])
 
     def value_and_gradient(self, x):
         bent = self._bent(x)

@@ -218,8 +218,7 @@ def test_evaluations_are_counted_as_the_objective_sees_them(rosenbrock, counted)
     calls = counted(objective)
     for solver in SOLVERS:
         calls.clear()
-        result = minimize(objective, solver, iterations=40)
-        assert result.evaluations == len(calls)
+        assert minimize(objective, solver, iterations=40).evaluations == len(calls)
 
 
 @pytest.mark.ranks(1, 3)

@@ -39,8 +39,7 @@ def entropic_affinities(data, perplexity=None, graph="auto", **options):
 
 
 def entropies(probabilities):
-    logarithms = np.log(np.where(probabilities > 0, probabilities, 1.0))
-    return -(probabilities * logarithms).sum(axis=1)
+    return -(probabilities * np.log(np.where(probabilities > 0, probabilities, 1.0))).sum(axis=1)
 
 
 @pytest.mark.parametrize("perplexity", [1.5, 5.0, 30.0, 88.0])
@@ -54,8 +53,7 @@ def test_every_row_has_the_wanted_perplexity(perplexity, scale):
 
 
 def test_a_row_with_more_duplicates_than_the_perplexity_is_uniform_over_them():
-    squared = np.concatenate([np.zeros(40), np.arange(1.0, 21.0)])[None, :]
-    row = entropic_rows(squared, 30.0)[0]
+    row = entropic_rows(np.concatenate([np.zeros(40), np.arange(1.0, 21.0)])[None, :], 30.0)[0]
     np.testing.assert_allclose(row[:40], 1 / 40)
     assert not row[40:].any()
 

@@ -63,8 +63,7 @@ def test_eigenvectors_are_those_of_a_dense_solver(comm, name, method, points):
     limit = 1e-9 * values[1:] + 1e-15 * len(matrix) * np.abs(matrix).sum(axis=1).max()
     assert (np.linalg.norm(residual, axis=0) <= limit).all()
     assert result.objective == pytest.approx(2 * values[1:].sum(), rel=1e-7, abs=1e-12)
-    overlap = np.linalg.svd(vectors[:, 1:].T @ found)[1]
-    np.testing.assert_allclose(overlap, 1.0, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.svd(vectors[:, 1:].T @ found)[1], 1.0, atol=1e-6)
     assert result.status.converged
     assert not any("residual" in note for note in result.notes)
 
@@ -99,8 +98,7 @@ def test_lle_agrees_with_scikit_learn():
     points = make_swiss_roll(300, random_state=0)[0]
     ours = LocallyLinearEmbedding(n_neighbors=12).fit_transform(points)
     theirs = Reference(n_neighbors=12, eigen_solver="dense").fit_transform(points)
-    overlap = np.abs(np.linalg.svd(ours.T @ theirs)[1])
-    np.testing.assert_allclose(overlap, 1.0, atol=1e-5)
+    np.testing.assert_allclose(np.abs(np.linalg.svd(ours.T @ theirs)[1]), 1.0, atol=1e-5)
 
 
 def clusters(comm, rows, count=2):

@@ -93,8 +93,7 @@ def test_a_call_ends_where_the_estimator_does(comm):
     estimator = TSNE().fit(points)
     assert result.iterations == estimator.n_iter_ < 500
     np.testing.assert_array_equal(result.x, estimator.embedding_)
-    longer = thalweg.minimize(objective, seed=0, decrease=1e-6)
-    assert longer.iterations > result.iterations
+    assert thalweg.minimize(objective, seed=0, decrease=1e-6).iterations > result.iterations
 
 
 def test_an_embedding_that_does_not_fit_is_refused_by_what_the_plan_says(comm, monkeypatch):

@@ -108,8 +108,7 @@ def test_a_transformer_finds_the_neighbors(comm, monkeypatch):
         (dense, "cosine", own, positive, "cosine"),
         (sparse, "cosine", own, positive, "cosine"),
     ):
-        found = nearest_by(data, 5, metric, search)
-        indices, squared = map(data.layout.gather_rows, found)
+        indices, squared = map(data.layout.gather_rows, nearest_by(data, 5, metric, search))
         assert (indices != np.arange(len(POINTS))[:, None]).all()
         expected = brute_force(rows, distance, 5)[1]
         np.testing.assert_allclose(squared, expected, rtol=1e-3, atol=1e-12)
@@ -242,8 +241,7 @@ def test_rows_without_a_direction_are_orthogonal_to_all_others(comm, metric, spa
     np.put_along_axis(distances, numbers, squared, axis=1)
     alone = np.arange(22) >= 20
     for row, place in zip(distances, range(data.layout.start, data.layout.stop), strict=True):
-        apart = alone if place < 20 else ~alone
-        np.testing.assert_allclose(row[apart], 1.0, atol=1e-6)
+        np.testing.assert_allclose(row[alone if place < 20 else ~alone], 1.0, atol=1e-6)
         np.testing.assert_allclose(row[41 - place :][: place >= 20], 0.0, atol=1e-6)
 
 

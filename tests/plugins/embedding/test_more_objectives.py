@@ -180,8 +180,7 @@ def test_the_correlation_of_densities_is_that_of_logarithms_of_radii(comm):
     term = DensityCorrelation(layout, weights[mine], squared[mine])
     rows = layout.gather_rows(points)
     d = ((rows[:, None] - rows) ** 2).sum(axis=2)
-    edges = weights.toarray() > 0
-    k = edges / (1.0 + d)
+    k = (weights.toarray() > 0) / (1.0 + d)
     wanted = (weights.multiply(squared)).sum(axis=1).A1 / weights.sum(axis=1).A1
     radii = np.log(0.01 + (k * d).sum(axis=1) / k.sum(axis=1))
     expected = np.corrcoef(np.log(wanted), radii)[0, 1]
@@ -228,8 +227,7 @@ def test_the_error_of_a_value_covers_that_of_the_repulsion(comm):
     correlation = umap.metrics(x)["density_correlation"]
     assert correlation > 0.5
     share, weight = umap.repulsion.relative_error, umap.homotopy_parameter
-    both = CombinedPairs(umap.repulsion, umap.repulsion, (1.0, 1.0))
-    assert both.relative_error == 2.0 * share
+    assert CombinedPairs(umap.repulsion, umap.repulsion, (1.0, 1.0)).relative_error == 2.0 * share
     # Of the last one the value is near zero, where its terms are not.
     near_zero = (umap.value(x) + 5.0 * correlation) / correlation
     for density in (0.0, 5.0, near_zero):

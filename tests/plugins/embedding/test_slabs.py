@@ -145,6 +145,5 @@ def test_blocks_of_rows_turn_to_blocks_of_columns_and_back(comm, shape):
     block, part = rows.local(whole), whole[..., columns.start : columns.stop]
     before = phases()["other"].bytes
     np.testing.assert_array_equal(turned.to_columns(block), part)
-    sent = phases()["other"].bytes - before
-    assert sent <= block.nbytes
+    assert (phases()["other"].bytes - before) <= block.nbytes
     np.testing.assert_array_equal(turned.to_rows(part), block)

@@ -253,8 +253,7 @@ def test_no_linear_map_has_a_rank_below_the_bound_for_its_delta(seed):
     rank = int(random.integers(1, dimension + 1))
     _, _, directions = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
     for psi in (directions[:rank], random.standard_normal((rank, dimension))):
-        delta = scaled_delta(points, psi)
-        assert rank_lower_bound(points, delta) <= min(rank, dimension)
+        assert rank_lower_bound(points, scaled_delta(points, psi)) <= min(rank, dimension)
 
 
 def test_perturbed_distances_of_any_embedding_respect_each_bound():
@@ -285,8 +284,7 @@ def test_the_worst_case_of_alons_bound_is_no_larger_than_a_search_finds():
 
 def test_equidistant_points_come_near_one_over_delta_squared():
     points = np.eye(2000)[:, :2000]
-    distances = 2.0 * (1.0 - np.eye(2000))
-    assert 85 < alon_bound(distances, 0.1) <= 99.0
+    assert 85 < alon_bound(2.0 * (1.0 - np.eye(2000)), 0.1) <= 99.0
     assert rank_lower_bound(points[:60, :60], 0.1) > 20
 
 

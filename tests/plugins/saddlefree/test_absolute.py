@@ -44,8 +44,7 @@ def test_a_preconditioner_is_the_metric_of_the_absolute_value():
     metric = vectors @ np.diag(np.geomspace(1, 30, 60)) @ vectors.T + np.diag(np.arange(1, 61))
     gradient = np.random.default_rng(1).standard_normal(60)
     low = np.linalg.cholesky(metric)
-    scaled = np.linalg.solve(low, np.linalg.solve(low, matrix).T)
-    values, vectors = np.linalg.eigh(scaled)
+    values, vectors = np.linalg.eigh(np.linalg.solve(low, np.linalg.solve(low, matrix).T))
     parts = vectors.T @ np.linalg.solve(low, gradient) / np.hypot(values, 0.02)
     wanted = -np.linalg.solve(low.T, vectors @ parts)
     given = Slices(MPI.COMM_SELF, 60), lambda v: matrix @ v, gradient, 1e-9
@@ -65,8 +64,7 @@ def test_lanczos_needs_at_most_130_products_where_the_equation_needs_thousands()
     products = {}
     for way in (LanczosAbsolute, OdeAbsolute):
         solver = way(Slices(MPI.COMM_SELF, 2000), lambda v: values * v, gradient, 1e-6, 500)
-        found = solver.direction(0.0)
-        assert relative(found.step, -gradient / abs(values)) < 1e-6
+        assert relative(solver.direction(0.0).step, -gradient / abs(values)) < 1e-6
         products[way] = solver.products
     assert products[LanczosAbsolute] <= 130
     assert products[OdeAbsolute] >= 3000

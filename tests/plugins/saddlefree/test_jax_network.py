@@ -133,8 +133,7 @@ def convolutional(precision):
         "last": {"kernel": 0.3 * stream.standard_normal((36, 2))},
     }
     inputs = stream.standard_normal((40, 6, 6, 2))
-    labels = np.eye(2)[(inputs[:, :3].sum(axis=(1, 2, 3)) > 0).astype(int)]
-    rows = inputs, labels
+    rows = inputs, np.eye(2)[(inputs[:, :3].sum(axis=(1, 2, 3)) > 0).astype(int)]
     return JaxNetwork(MPI.COMM_SELF, images, tree, rows, "softmax", precision=precision), tree
 
 
@@ -329,8 +328,7 @@ def test_a_named_function_is_minimized():
     objective = build_jax(None, MPI.COMM_SELF, function=f"{__name__}:example")
     result = thalweg.minimize(objective, solver="saddle-free", iterations=60, gradient=1e-9)
     assert result.objective < 1e-9
-    tree = objective.parameters(result.x)
-    assert float(tree["a"]) == pytest.approx(3.0)
+    assert float(objective.parameters(result.x)["a"]) == pytest.approx(3.0)
 
 
 def test_what_is_no_scalar_function_is_refused(monkeypatch):

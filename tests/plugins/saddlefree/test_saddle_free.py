@@ -115,8 +115,7 @@ def test_the_objective_never_rises_and_newton_speed_sets_in(solver, share):
 def test_a_step_along_which_the_model_rises_is_damped():
     objective = Distributed(MPI.COMM_SELF)
     x0 = np.full(objective.layout.shape, 1.5)
-    result = thalweg.minimize(objective, x0, solver="saddle-free", method="ode")
-    assert result.status.converged
+    assert thalweg.minimize(objective, x0, solver="saddle-free", method="ode").status.converged
 
 
 def test_every_evaluation_is_counted_also_those_that_lead_nowhere():
@@ -159,8 +158,7 @@ def test_steps_and_resumption_keep_the_rules(comm):
     objective = autoencoder(comm)
     x = objective.initial_point(0)
     for kind, rows in ((SaddleFree, 30), (partial(HessianFree, steps=20), 50)):
-        make = partial(kind, curvature_rows=rows)
-        check_solver(make, objective, x, steps=3, decreasing=True)
+        check_solver(partial(kind, curvature_rows=rows), objective, x, steps=3, decreasing=True)
 
 
 def autoencoder(comm):

@@ -352,5 +352,4 @@ def test_random_signs_belong_to_a_row_and_are_uncorrelated():
     np.testing.assert_array_equal(random_signs(rows[[7, 3]], 70, 5, signs.dtype), signs[[7, 3]])
     # Standard deviation of a correlation over 3,000 rows is 0.018.
     assert np.abs(np.corrcoef(signs.T) - np.eye(70)).max() < 0.1
-    other = random_signs(rows, 70, 6, signs.dtype)
-    assert abs(float((signs * other).mean())) < 0.01
+    assert abs(float((signs * random_signs(rows, 70, 6, signs.dtype)).mean())) < 0.01

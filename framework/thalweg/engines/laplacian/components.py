@@ -130,8 +130,7 @@ class MeanRemoval:
         if not len(self.sizes):
             return
         if self.everywhere:
-            total = block.sum(axis=0)[None]
-            block -= sum_large(self.layout.comm, total) / self.sizes[:, None]
+            block -= sum_large(self.layout.comm, block.sum(axis=0)[None]) / self.sizes[:, None]
             return
         totals = np.zeros((len(self.sizes), block.shape[1]))
         for column in range(block.shape[1]):

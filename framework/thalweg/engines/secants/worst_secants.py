@@ -200,8 +200,7 @@ def _worst(
         by_group = np.argsort(group, kind="stable")
         sorted_group = group[by_group]
         fresh = np.flatnonzero(np.r_[True, sorted_group[1:] != sorted_group[:-1]])
-        sizes = np.diff(np.r_[fresh, len(group)])
-        place = np.arange(len(group)) - np.repeat(fresh, sizes)
+        place = np.arange(len(group)) - np.repeat(fresh, np.diff(np.r_[fresh, len(group)]))
         keep = np.zeros(len(group), dtype=bool)
         keep[by_group] = place < per_row
         order = order[keep]

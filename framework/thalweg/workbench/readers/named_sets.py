@@ -193,8 +193,7 @@ def moons(comm: MPI.Comm, rows: Rows = 1000, seed: Seed = 0, noise: Noise = 0.05
     other = np.arange(layout.start, layout.stop) % 2
     angle = np.pi * along
     across = np.where(other, 1 - np.cos(angle), np.cos(angle))
-    up = np.where(other, 0.5 - np.sin(angle), np.sin(angle))
-    values = np.column_stack([across, up])
+    values = np.column_stack([across, np.where(other, 0.5 - np.sin(angle), np.sin(angle))])
     return Dataset(values + noise * bumps[:, :2], layout.with_columns(2), other, "moons")
 
 

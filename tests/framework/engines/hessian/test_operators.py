@@ -12,8 +12,7 @@ from thalweg.parallel import Layout, array_of, vec_over
 def layouts(comm):
     yield Layout(comm, 7, 2)
     yield Layout(comm, 1, 3)  # fewer rows than ranks
-    counts = {1: [7], 2: [0, 7], 3: [4, 0, 3]}[comm.size]
-    yield Layout(comm, 7, 2, local_rows=counts[comm.rank])
+    yield Layout(comm, 7, 2, local_rows={1: [7], 2: [0, 7], 3: [4, 0, 3]}[comm.size][comm.rank])
 
 
 def spread(layout):

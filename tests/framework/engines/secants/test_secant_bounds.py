@@ -135,8 +135,9 @@ def test_directions_are_the_eigenvectors_of_the_scatter(comm):
     np.testing.assert_allclose(found.mean, points.mean(axis=0), atol=1e-5)
     np.testing.assert_allclose(found.variances, values, rtol=1e-5)
     np.testing.assert_allclose(found.directions @ found.directions.T, np.eye(6), atol=1e-12)
-    turned = centered @ found.directions.T
-    np.testing.assert_allclose((turned**2).sum(axis=0), values, rtol=1e-5)
+    np.testing.assert_allclose(
+        ((centered @ found.directions.T) ** 2).sum(axis=0), values, rtol=1e-5
+    )
 
 
 def test_directions_of_many_coordinates_are_those_of_the_sample_about_the_mean(monkeypatch):

@@ -201,8 +201,7 @@ def test_texts_that_are_one_number_to_a_program_are_labels_of_their_own(comm, fo
     dataset = load_data({"path": "x.csv", "labels": 1}, comm, folder)
     assert len(set(dataset.labels)) == 6
     assert [dataset.label_names[label] for label in dataset.labels] == texts
-    codes = np.array([b"\xff", b"\xfe"])
-    np.savez(folder / "x.npz", X=TABLE[:2], y=codes)
+    np.savez(folder / "x.npz", X=TABLE[:2], y=np.array([b"\xff", b"\xfe"]))
     dataset = load_data({"path": "x.npz", "key": "X", "labels": "y"}, comm, folder)
     assert dataset.labels.tolist() == [1, 0]
 
@@ -393,8 +392,7 @@ def test_rows_are_the_first_or_a_seeded_sample(comm, folder, path):
     write(comm, lambda: np.savetxt(folder / "x.csv", TABLE, delimiter=",", fmt="%.17g"))
     write(comm, lambda: np.save(folder / "y.npy", NAMES))
     section = {"path": path, "rows": 4, "labels": "y.npy"}
-    first = load_data(section, comm, folder)
-    assert np.array_equal(whole(first), TABLE[:4])
+    assert np.array_equal(whole(load_data(section, comm, folder)), TABLE[:4])
     sample = load_data({**section, "sample": True, "seed": 5}, comm, folder)
     chosen = np.sort(np.random.default_rng(5).choice(7, 4, replace=False))
     assert np.array_equal(whole(sample), TABLE[chosen])

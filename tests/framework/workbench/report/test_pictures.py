@@ -92,14 +92,12 @@ def test_of_a_homotopy_the_wanted_objective_is_drawn_within_the_axes_and_stages_
     monkeypatch.setattr(method_pictures, "save_figure", lambda figure, path: figures.append(figure))
     draw_convergence(tmp_path / "stages.png", {"one": staged})
     for axes in figures[0].axes:
-        heights = axes.lines[0].get_ydata()
-        np.testing.assert_array_equal(heights, [5.0, 40.0, np.nan, 2.0, 1.1])
+        np.testing.assert_array_equal(axes.lines[0].get_ydata(), [5.0, 40.0, np.nan, 2.0, 1.1])
         low, high = axes.get_ylim()
         assert low < 1.1
         assert high > 40.0
         assert [line.get_xdata()[0] for line in axes.lines[2:]] == [0.0, 2.0, 3.0]
-        words = [text.get_text() for text in axes.texts]
-        assert words == ["0.1", "1", "weight = 1"]
+        assert [text.get_text() for text in axes.texts] == ["0.1", "1", "weight = 1"]
         assert all(text.get_position()[1] > 1.0 for text in axes.texts)  # clear of all curves
     draw_convergence(tmp_path / "two.png", {"one": staged, "other": trace([3.0, 2.0])})
     assert len(figures[1].axes[0].lines) == 4  # two curves and where they end

@@ -160,8 +160,7 @@ def metric(monkeypatch):
             spec = MetricSpec(name=name, summary="", load=f"{module.__name__}:{name}")
             object.__setattr__(spec, "provider", Provider("mine", "thalweg-mine", "1"))
             specs.append(spec)
-        known = {spec.name: spec for spec in specs}
-        monkeypatch.setitem(plugins()._specs, MetricSpec, known)
+        monkeypatch.setitem(plugins()._specs, MetricSpec, {spec.name: spec for spec in specs})
 
     return install
 
