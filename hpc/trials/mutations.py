@@ -192,6 +192,36 @@ BY_HAND = (
         "slack = -4.0 * error * float(near[:, -2].max()) / (0.5 - error)",
     ),
     (
+        "framework/thalweg/engines/neighbors/neighbors.py",
+        "points, numbers = exact[order], names[order]",
+        "points, numbers = exact[order], layout.start + order",
+    ),
+    (
+        "framework/thalweg/engines/neighbors/neighbors.py",
+        "those = (exact[chosen], names[chosen]) if some else (points, numbers)",
+        "those = (exact[chosen], layout.start + chosen) if some else (points, numbers)",
+    ),
+    (
+        "framework/thalweg/engines/laplacian/solver.py",
+        "if not abs(one - other) <= ASYMMETRY * size:",
+        "if not abs(one - other) <= size:",
+    ),
+    (
+        "plugins/thalweg_embedding/affinities/affinities_from_data.py",
+        "own = places.forward(own) if exact else np.arange(layout.start, layout.stop)",
+        "own = np.arange(layout.start, layout.stop)",
+    ),
+    (
+        "plugins/thalweg_embedding/affinities/affinities_from_data.py",
+        "here = np.flatnonzero(places[copies] >= 0)",
+        "here = np.flatnonzero(places[copies] > 0)",
+    ),
+    (
+        "plugins/thalweg_isometry/fromax.py",
+        "small = self.tolerance * (1.0 if published else min(1.0, delta / WIDE) ** 2)",
+        "small = self.tolerance",
+    ),
+    (
         "plugins/thalweg_embedding/affinities/distances.py",
         "apart[layout.start + row] = np.inf",
         "apart[row] = np.inf",

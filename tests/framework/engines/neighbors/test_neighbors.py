@@ -138,6 +138,18 @@ def test_results_are_the_same_bits_at_any_number_of_ranks(comm):
         assert np.array_equal(mine, layout.local(whole))
 
 
+@pytest.mark.ranks(1, 2, 3)
+def test_rows_in_another_order_have_the_same_neighbors_by_their_numbers(comm):
+    points, numbers = cloud(300, 5) // 400, np.random.default_rng(4).permutation(300)  # with ties
+    layout = Layout(comm, 300, 5)
+    turned, rows = layout.local(numbers), np.arange(layout.local_rows)[::2]
+    whole = nearest_neighbors(Layout(MPI.COMM_SELF, 300, 5), points, 6)
+    for found, own in (None, turned), (rows, turned[rows]):
+        parts = nearest_neighbors(layout, points[turned], 6, found, turned)
+        for part, every in zip(parts, whole, strict=True):
+            assert np.array_equal(part, every[own])
+
+
 @pytest.mark.ranks(2, 3)
 def test_blocks_go_half_way_around_and_few_pairs_return(comm):
     points = cloud(800, 30)
