@@ -189,7 +189,8 @@ def _nearest(
     search = "exact" if dense else options.neighbor_search
     places, cells = _placed(dataset, metric) if relocate and not dense else (None, None)
     own = np.arange(dataset.layout.start, dataset.layout.stop)
-    if places is not None:  # before the search, which then finds most neighbors on each rank
+    own_search = isinstance(search, str)  # a transformer may know the rows in their order alone
+    if places is not None and own_search:  # it then finds most neighbors on each rank
         values, layout = places.forward(dataset.values), places.layout
         layout = layout.with_columns(values.shape[1])
         dataset = replace(dataset, values=values, layout=layout, labels=None)
@@ -199,8 +200,10 @@ def _nearest(
     indices, squared = nearest_by(dataset, k, metric, search, note, 0, cells, own)
     if measured_by_coordinates(metric):
         _spread_over_copies(dataset.layout, own, indices, squared)
-    if places is not None and search == "exact":
+    if places is not None and search != "approximate":
         indices = places.new_numbers(indices)
+    if places is not None and not own_search:
+        indices, squared = places.forward(indices), places.forward(squared)
     return indices, squared, places
 
 

@@ -1,8 +1,11 @@
 """Rows brought to ranks by cells of the data: the same embedding, and only borders to exchange."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse
+from sklearn.neighbors import KNeighborsTransformer
 
 from thalweg.data import Dataset
 from thalweg.driver.assembly import objective_identity
@@ -80,11 +83,15 @@ def test_rows_that_were_moved_have_the_same_neighbors_among_copies_too(comm):
     points = np.repeat(np.random.default_rng(0).normal(size=(40, 3)), 12, axis=0)
     points = np.random.default_rng(1).permutation(np.vstack([points, points[:1] + 1e-9]))
     data, alone = (Dataset.from_array(points, comm=of) for of in (comm, MPI.COMM_SELF))
-    moved = affinities_of(data, perplexity=3.0, graph="sparse", relocate=True)
-    assert moved.places is not None
-    weights = moved.places.backward_matrix(moved.weights)
-    wanted = affinities_of(alone, perplexity=3.0, graph="sparse").weights.toarray()
-    np.testing.assert_allclose(weights.toarray(), data.layout.local(wanted), rtol=1e-13)
+    graph = KNeighborsTransformer(n_neighbors=9).fit_transform(points)
+    known = SimpleNamespace(fit_transform=lambda rows: graph)  # of the rows as they came
+    for search in ("exact", known):
+        options = {"perplexity": 3.0, "graph": "sparse", "neighbor_search": search}
+        moved = affinities_of(data, relocate=True, **options)
+        assert moved.places is not None
+        weights = moved.places.backward_matrix(moved.weights)
+        wanted = affinities_of(alone, **options).weights.toarray()
+        np.testing.assert_allclose(weights.toarray(), data.layout.local(wanted), rtol=1e-13)
 
 
 @pytest.mark.ranks(2, 3)
