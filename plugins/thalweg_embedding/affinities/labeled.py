@@ -45,7 +45,8 @@ def follow_labels(
         factors[(labels < 0) | (theirs < 0)] = unknown
         values[:, column] *= factors
     after = size(values, axis=1)
-    values *= np.divide(before, after, out=np.zeros_like(after), where=after > 0.0)[:, None]
+    some = after > np.finfo(float).tiny  # else the quotient may overflow
+    values *= np.divide(before, after, out=np.zeros_like(after), where=some)[:, None]
     if not any_over_ranks(layout.comm, bool(values.any())):
         raise InputError(
             f"no point has a neighbor of its own label, so that target_weight = {weight:g} leaves "

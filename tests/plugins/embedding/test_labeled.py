@@ -36,6 +36,14 @@ def test_affinities_are_multiplied_by_what_labels_say_and_rows_keep_their_size(c
     np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-12)
 
 
+def test_affinities_that_underflow_are_none():
+    stream = np.random.default_rng(0)
+    copies = np.repeat(stream.normal(size=(60, 4)), 5, axis=0)
+    data = Dataset.from_array(copies, stream.integers(0, 6, 300))
+    found = affinities_of(data, "fuzzy", n_neighbors=15, target_weight=1.0, metric="cosine")
+    assert np.isfinite(found.weights.data).all()
+
+
 @pytest.mark.parametrize("kind", [TSNE, UMAP])
 def test_labels_count_where_they_are_asked_for_and_new_points_have_none(kind):
     chosen = {"random_state": 0, "max_iter": 60}

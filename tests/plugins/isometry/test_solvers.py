@@ -299,8 +299,7 @@ def test_a_random_projection_becomes_a_map_of_lower_rank(comm, points, true_delt
     assert result.status is Status.CONVERGED
     assert true_delta(points, result.solution) <= 0.4
     assert result.evaluations < 80  # variances fall as soon as little is gained at one
-    same = comm.bcast(result.solution)
-    np.testing.assert_array_equal(result.solution, same)
+    np.testing.assert_array_equal(result.solution, comm.bcast(result.solution))
     random = thalweg.minimize(objective, solver="random-projection")
     assert random.status is Status.TARGET_NOT_REACHED
 

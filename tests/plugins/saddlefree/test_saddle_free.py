@@ -282,8 +282,7 @@ def test_a_loss_of_zero_in_single_precision_is_no_unsymmetric_product():
         problem = build_mlp(data, MPI.COMM_SELF, layers=[3, 4, 2], precision="single", scale=scale)
         result = thalweg.minimize(problem, solver="saddle-free", **stop)
         assert result.objective == 0.0
-        again = thalweg.minimize(problem, result.x, solver="saddle-free", **stop)
-        assert again.objective == 0.0
+        assert thalweg.minimize(problem, result.x, solver="saddle-free", **stop).objective == 0.0
 
 
 def test_truncated_cg_predicts_the_undamped_model_at_every_kept_iterate():
