@@ -163,7 +163,7 @@ def _mean_removal(layout: Layout, weights: MatrixRows, zero_slack: np.ndarray) -
 def _checked(
     layout: Layout, weights: MatrixRows, scale: float, shift: float | None
 ) -> tuple[MatrixRows, np.ndarray]:
-    """Weights as canonical CSR or float64 array, and their row sums.  Collective."""
+    """Weights as canonical CSR or array, of float64, and their row sums.  Collective."""
     if not scale > 0:
         raise InputError(f"the scale of a Laplacian must be positive, not {scale!r}")
     if shift is not None and not shift > 0:
@@ -173,7 +173,7 @@ def _checked(
         if weights.shape != shape:
             raise InputError(f"weights must have shape {shape} here, not {weights.shape}")
         if scipy.sparse.issparse(weights):
-            weights = scipy.sparse.csr_matrix(weights)
+            weights = scipy.sparse.csr_matrix(weights, dtype=float)
             if not weights.has_canonical_format:
                 weights = weights.copy()
                 weights.sum_duplicates()

@@ -83,10 +83,10 @@ METHODS = [
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_solves_any_graph(comm, method, sizes):
     usable(method)
-    graph = in_pieces(sizes, lonely=82 - sum(sizes))
-    layout = layout_of(comm, 82, uneven=len(sizes) == 1)
+    single = in_pieces(sizes, lonely=82 - sum(sizes)).astype(np.float32)
+    layout, graph = layout_of(comm, 82, uneven=len(sizes) == 1), single.astype(float)
     rhs = right_hand_side(82) + 3.0
-    solver, x = solve(layout, layout.local(graph), rhs, scale=2.0, method=method, rtol=1e-12)
+    solver, x = solve(layout, layout.local(single), rhs, scale=2.0, method=method, rtol=1e-12)
     assert solver.components == len(sizes) + 82 - sum(sizes)
     assert method in ("auto", solver.name)
     expected = reference(graph, rhs, 2.0, np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1]))
