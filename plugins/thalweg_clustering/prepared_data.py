@@ -138,7 +138,9 @@ def given_labels(
         finite = finite and not any(map(is_missing, labels))
     if any_over_ranks(layout.comm, not finite):
         raise InputError(f"{what} contains NaN or infinity; give each row a label")
-    texts = {isinstance(label, str | bytes) for label in labels if not is_missing(label)}
+    texts = {labels.dtype.kind in "SU"} if len(labels) else set()
+    if labels.dtype == object:
+        texts = {isinstance(label, str | bytes) for label in labels if not is_missing(label)}
     every = layout.comm.allgather(texts)
     if {True} in every and {False} in every and {True, False} not in every:
         raise InputError(
