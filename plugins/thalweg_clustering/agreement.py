@@ -8,6 +8,7 @@ import numpy as np
 import scipy.optimize
 from sklearn.metrics import normalized_mutual_info_score
 
+from thalweg.data import label_array
 from thalweg.errors import InputError, refuse_masked
 from thalweg.parallel import MPI, sum_over_ranks
 
@@ -67,7 +68,7 @@ def compare_labelings(
         Labelings of different lengths, or no true one of two clusters.
     """
     views, others = (
-        [np.asanyarray(labels) for labels in (part.T if isinstance(part, np.ndarray) else part)]
+        [label_array(labels) for labels in (part.T if isinstance(part, np.ndarray) else part)]
         for part in (true, found)
     )
     shapes = {labels.shape for labels in [*views, *others]}

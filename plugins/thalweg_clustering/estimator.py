@@ -15,7 +15,7 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from thalweg.data import Dataset, comm_of, validate_data
+from thalweg.data import Dataset, comm_of, label_array, validate_data
 from thalweg.driver import STOP_OPTIONS
 from thalweg.errors import InputError
 from thalweg.interfaces import Solver
@@ -380,7 +380,7 @@ class KDAC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
                 "KDAC requires y to be passed, but the target y is None: it is the clustering given"
             )
         try:
-            y = np.asanyarray(y)  # a mask is refused with the labels
+            y = label_array(y)  # a mask is refused with the labels
         except ValueError as error:
             raise InputError(f"y must have one label per row: {error}") from error
         columns = [y] if y.ndim <= 1 else [y[:, c] for c in range(y.shape[1])]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thalweg.data import check_magnitude, is_missing, is_unknown, plain_label
+from thalweg.data import check_magnitude, is_missing, is_unknown, label_array, plain_label
 from thalweg.errors import InputError, refuse_masked
 from thalweg.numerics import principal_components, squared_distances
 from thalweg.parallel import (
@@ -121,7 +121,7 @@ def given_labels(
         if labels is None:
             raise InputError(f"{what} is needed: give the labels of an existing clustering")
         refuse_masked(labels, f"the labels of {what}")
-        labels = np.asarray(labels)
+        labels = label_array(labels)
         count = labels.shape[0] if labels.ndim == 1 else -1
         if count not in (layout.local_rows, layout.rows):
             raise InputError(

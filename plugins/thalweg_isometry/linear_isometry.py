@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted
 
 import thalweg
-from thalweg.data import Dataset, comm_of, is_missing, validate_data
+from thalweg.data import Dataset, comm_of, is_missing, label_array, validate_data
 from thalweg.driver import STOP_OPTIONS
 from thalweg.engines.secants import SecantSet
 from thalweg.errors import InputError, refuse_masked
@@ -199,7 +199,7 @@ class LinearIsometry(  # type: ignore[misc]
             if y is None:
                 raise InputError("secants within a class need classes; give y")
             refuse_masked(y, "the classes in y")
-            classes = np.asarray(y)
+            classes = label_array(y)
             none = np.isinf(classes) if classes.dtype.kind == "f" else False
             if np.any(none) or any(map(is_missing, classes.flat)):
                 raise InputError("a class in y is none, or not finite; leave out rows without one")

@@ -233,9 +233,11 @@ def test_what_does_not_fit_is_told_in_a_sentence():
             certify(points, points, decoder=decoder)
     with pytest.raises(InputError, match="sparse matrix; give"):
         certify(points, scipy.sparse.csr_matrix(points))
-    with pytest.raises(InputError, match="has nan"):
-        maps.map_quality(points, points, missing)
-    for wrong in (missing, missing.astype(object), [None, *codes[1:]], ["a", None, *codes[2:]]):
+    gaps = [None, *codes[1:]], ["a", None, *codes[2:]], ["a", np.nan, *map(str, codes[2:])]
+    for wrong, words in ((missing, "has nan"), (gaps[2], "integers or strings, not object")):
+        with pytest.raises(InputError, match=words):
+            maps.map_quality(points, points, wrong)
+    for wrong in (missing, missing.astype(object), *gaps):
         with pytest.raises(InputError, match="NaN or None"):
             compare_labelings([codes], [wrong])
     with pytest.raises(InputError, match="all numbers or all words"):

@@ -25,9 +25,7 @@ def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ..
     ``InputError`` for fractions, NaN, floating-point numbers from 2^53 on, and other tables.
     """
     refuse_masked(raw, what)
-    raw = np.asarray(raw)
-    if raw.dtype.kind == "O" and all(isinstance(label, str) for label in raw.flat):
-        raw = raw.astype(str)  # of a data frame
+    raw = label_array(raw)
     if raw.ndim > 1 and raw.size == max(raw.shape):  # a column, or a row as MATLAB saves lists
         raw = raw.reshape(-1)
     if raw.ndim == 2:
@@ -66,6 +64,20 @@ def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ..
     if np.array_equal(values, np.arange(len(values))):
         return whole.astype(np.int64), None
     return labels.astype(np.int64), tuple(str(value) for value in values)
+
+
+def label_array(labels: Any) -> np.ndarray:
+    """Labels as an array: of strings, or of objects where a list or frame has others beside them.
+
+    NumPy would make such a list one of strings, and NaN in it a name.
+    """
+    array = np.asanyarray(labels)
+    if array.dtype.kind in "US" and not hasattr(labels, "dtype"):
+        array = np.asarray(labels, dtype=object)
+    for text in (str, bytes) if array.dtype.kind == "O" else ():
+        if all(isinstance(label, text) for label in array.flat):
+            return array.astype(text)
+    return array
 
 
 def is_unknown(name: str) -> bool:

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 import thalweg
-from thalweg.data import Dataset, comm_of, plain_label
+from thalweg.data import Dataset, comm_of, label_array, plain_label
 from thalweg.driver import STOP_OPTIONS
 from thalweg.engines.neighbors import nearest_neighbors
 from thalweg.errors import InputError, refuse_masked
@@ -314,11 +314,8 @@ class MapEstimator(MapTransformer):
             dataset = self._dataset(X)
             if y is not None and self.target_weight and dataset is not X:
                 refuse_masked(y, "the labels")
-                # Strings of a data frame are objects.
-                labels = Dataset.from_array(
-                    np.zeros((dataset.layout.rows, 1)),
-                    [plain_label(label) for label in np.ravel(y).tolist()],
-                )
+                names = np.array([plain_label(label) for label in label_array(y).flat])
+                labels = Dataset.from_array(np.zeros((dataset.layout.rows, 1)), names)
                 dataset = replace(dataset, labels=labels.labels, label_names=labels.label_names)
             start = None
             if not isinstance(self.init, str) and "start" not in fixed:

@@ -282,7 +282,8 @@ def test_rows_without_a_label_are_told_alike_in_all_forms(views, tmp_path):
     real = known.astype(float)
     absent = np.where(known < 0, np.nan, known)
     saved = np.array([f"{label:.18e}" for label in real])  # as numpy.savetxt writes numbers
-    texts = (named, np.array(named), np.array(named, dtype="S"), real.astype(str), saved)
+    gaps = [np.nan if label == -1 else label for label in named]
+    texts = (named, gaps, np.array(named), np.array(named, dtype="S"), real.astype(str), saved)
     for form in (known.astype(object), none, real, absent, absent.astype(object), *texts):
         assert KDAC(**settings).fit(points, form).objective_ == wanted.objective_
     assert KDAC(**settings).fit(Dataset.from_array(points, known)).objective_ == wanted.objective_
@@ -301,8 +302,7 @@ def test_rows_without_a_label_are_told_alike_in_all_forms(views, tmp_path):
     for form in (none, times):
         with pytest.raises(InputError, match="give each row a label"):
             KDAC(**SETTINGS).fit(points, form)
-    mixed = np.array([1 if label else "1" for label in given], dtype=object)
-    found = KDAC(**SETTINGS).fit(points, mixed)
+    found = KDAC(**SETTINGS).fit(points, [1 if label else "1" for label in given])
     assert found.objective_ == KDAC(**SETTINGS).fit(points, 1 - given).objective_
 
 

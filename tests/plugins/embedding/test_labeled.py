@@ -60,9 +60,9 @@ def test_labels_count_where_they_are_asked_for_and_new_points_have_none(kind):
     assert model.stability(2).shape == model.faithfulness()["kept"].shape == (120,)
     assert model.partial_fit(load_digits().data[120:125]).embedding_.shape == (125, 2)
     assert (model._labels[120:] == -1).all()
-    for missing in ("", np.nan, None):
+    for missing, form in (("", list), (np.nan, np.array), (np.nan, list), (None, np.array)):
         strings[:3] = missing
-        assert kind(target_weight=0.9, **chosen).fit(POINTS, strings)._labels[:3].max() == -1
+        assert kind(target_weight=0.9, **chosen).fit(POINTS, form(strings))._labels[:3].max() == -1
     floats = np.where(np.arange(120) < 3, np.nan, np.where(np.arange(120) < 6, -1.0, DIGITS))
     mixed = [float(d) if n % 2 else int(d) for n, d in enumerate(DIGITS)]
     for labels, last in ((floats, 6), ([None, *mixed[1:]], 1)):
