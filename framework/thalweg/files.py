@@ -134,8 +134,7 @@ class FolderLock:
             with suppress(FileNotFoundError):
                 facts = self.file.stat()
                 stamps.add(facts.st_mtime_ns)
-                empty = facts.st_size == 0 and time.monotonic() - began > BEAT
-            return empty or len(stamps) > 1
+            return (facts.st_size == 0 and time.monotonic() - began > BEAT) or len(stamps) > 1
 
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)

@@ -201,8 +201,7 @@ class _Run:
         asked = any(rule.gradient is not None for rule in self.stages.rules)
         if not (asked and self.solver.derivative_free):
             return state
-        gradient = self.objective.value_and_gradient(state.x)[1]
-        norm = self.objective.layout.norm(gradient)
+        norm = self.objective.layout.norm(self.objective.value_and_gradient(state.x)[1])
         return replace(state, gradient_norm=norm, evaluations=state.evaluations + 1)
 
     def _keep_finite(self) -> bool:
@@ -232,8 +231,7 @@ class _Run:
     def _status(self, state: SolverState) -> Status:
         """Status of the run, the same on all ranks, by rank 0's clock and any rank's signal."""
         counts = (self.at.iteration, state.evaluations, self._elapsed())
-        measures = (state.value, state.gradient_norm)
-        iterate = Iterate(*counts, *measures, read_only(state.x), state)
+        iterate = Iterate(*counts, state.value, state.gradient_norm, read_only(state.x), state)
         stop_requested = True in [bool(callback(iterate)) for callback in self.callbacks]
         status = self.stages.status(state)
         if self.stages.left and not status.failed:

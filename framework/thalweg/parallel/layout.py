@@ -277,11 +277,9 @@ class Layout:
 
         offset = on_root(comm, create)
         with raise_on_all_ranks(comm):
-            writes = comm.rank == 0 or not self.replicated
-            if writes and block.size:
+            if (comm.rank == 0 or not self.replicated) and block.size:
                 with storing(path), open(path, "r+b") as stream:
-                    start = 0 if self.replicated else self.start
-                    stream.seek(offset + row_bytes(block) * start)
+                    stream.seek(offset + row_bytes(block) * (0 if self.replicated else self.start))
                     stream.write(block.data)
                     stream.flush()
                     os.fsync(stream.fileno())

@@ -151,8 +151,7 @@ def _gradient_difference(
     """Central difference of the gradient along a direction, fourth order, and its norm there."""
     total, gradient = np.zeros(objective.layout.shape), x
     for multiple, weight in ((1, 8), (-1, -8), (2, -1), (-2, 1)):
-        point = moved(objective, x, multiple * step, direction)
-        gradient = objective.value_and_gradient(point)[1]
+        gradient = objective.value_and_gradient(moved(objective, x, multiple * step, direction))[1]
         total += weight / (12 * step) * gradient
     return total, objective.layout.norm(gradient)
 

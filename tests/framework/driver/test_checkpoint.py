@@ -38,8 +38,7 @@ def test_a_checkpoint_of_another_rank_count_is_redistributed(comm, bowl, heavy_b
 def test_a_state_that_cannot_be_saved_names_its_field(comm, bowl, heavy_ball, folder):
     class Odd(heavy_ball):
         def init(self, objective, x):
-            state = super().init(objective, x)
-            return replace(state, past=[object()])
+            return replace(super().init(objective, x), past=[object()])
 
     with pytest.raises(TypeError, match=r"state\.past"):
         thalweg.minimize(bowl(comm), solver=Odd(), iterations=0, checkpoint=folder)

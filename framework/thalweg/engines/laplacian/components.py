@@ -134,10 +134,8 @@ class MeanRemoval:
             return
         totals = np.zeros((len(self.sizes), block.shape[1]))
         for column in range(block.shape[1]):
-            values = block[self.rows, column]
-            totals[:, column] = np.bincount(self.number, values, len(self.sizes))
-        means = sum_large(self.layout.comm, totals) / self.sizes[:, None]
-        block[self.rows] -= means[self.number]
+            totals[:, column] = np.bincount(self.number, block[self.rows, column], len(self.sizes))
+        block[self.rows] -= (sum_large(self.layout.comm, totals) / self.sizes[:, None])[self.number]
         # A lone row is its own mean, exactly.
         block[self.rows[self.sizes[self.number] == 1]] = 0.0
 

@@ -177,8 +177,7 @@ def image_bounds(
         slack = (2.1 / _SINGLE) * accuracy.image**2 * frame.centered_sizes
         slack += (gamma(rank, _SINGLE) + (_FEW + 2.0) * _SINGLE) * size
         slack += (rank + 8) * _VANISHED
-        bounds = np.stack([size - slack, size + slack], axis=1).astype(np.float32)
-    return single, bounds
+    return single, np.stack([size - slack, size + slack], axis=1).astype(np.float32)
 
 
 def cheapest_split(

@@ -158,8 +158,7 @@ def test_an_iteration_sends_the_rows_at_the_borders_and_no_others(comm):
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("method", ["auto", "jacobi"])
 def test_dense_weights_and_a_real_shift(comm, method):
-    rng = np.random.default_rng(2)
-    weights = rng.random((60, 60))
+    weights = np.random.default_rng(2).random((60, 60))
     weights += weights.T
     layout = layout_of(comm, 60, uneven=True)
     rhs = right_hand_side(60)
@@ -260,5 +259,4 @@ def test_long_paths_in_disorder_are_followed_in_few_rounds(comm, one_way):
     whole = layout.gather_rows(labels)
     assert all(len(set(whole[path])) == 1 for path in order)
     assert list(dict.fromkeys(whole)) == list(range(paths))  # by the first row of each
-    rounds = 2 * np.log2(rows)
-    assert sent < 8 * rounds * 4 * max(layout.local_rows, rows / 2)
+    assert sent < 8 * (2 * np.log2(rows)) * 4 * max(layout.local_rows, rows / 2)

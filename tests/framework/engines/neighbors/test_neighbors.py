@@ -114,8 +114,7 @@ def test_of_some_rows_they_are_those_that_all_have(comm):
 
 @pytest.mark.ranks(1, 2, 3)
 def test_copies_of_a_point_are_its_neighbors_at_distance_0(comm):
-    points = np.repeat(cloud(40, 3), 20, axis=0)
-    assert_exact(comm, points, 25)
+    assert_exact(comm, np.repeat(cloud(40, 3), 20, axis=0), 25)
     assert_exact(comm, np.zeros((50, 4)), 30)
 
 

@@ -122,8 +122,7 @@ def test_a_unit_of_length_changes_nothing(exponent):
 
 
 def cloud():
-    random = np.random.default_rng(2)
-    return random.standard_normal((500, 6)) * np.linspace(3.0, 0.5, 6) + 5.0
+    return np.random.default_rng(2).standard_normal((500, 6)) * np.linspace(3.0, 0.5, 6) + 5.0
 
 
 @pytest.mark.ranks(1, 2, 3)
