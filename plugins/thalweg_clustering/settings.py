@@ -48,8 +48,7 @@ class Settings:
             labels = [evenly_spread(self.layout, part, count)[1] for part in self.labels]
             layout = Layout(MPI.COMM_SELF, *points.shape)
         for index, part in enumerate(labels):  # a label may be missing from the sample
-            here = np.unique(part[part >= 0])
-            names = np.unique(np.concatenate(layout.comm.allgather(here)))
+            names = np.unique(np.concatenate(layout.comm.allgather(np.unique(part[part >= 0]))))
             labels[index] = np.where(part >= 0, np.searchsorted(names, part), -1)
         pairs = None
         if self.pairs is not None:

@@ -61,8 +61,7 @@ class Cuts:
     def added(self, pairs: np.ndarray, lengths: np.ndarray, n_points: int) -> Cuts:
         """With these as well, those that are known left out."""
         keys = pairs[:, 0] * n_points + pairs[:, 1]
-        known = self.pairs[:, 0] * n_points + self.pairs[:, 1]
-        fresh = ~np.isin(keys, known)
+        fresh = ~np.isin(keys, self.pairs[:, 0] * n_points + self.pairs[:, 1])
         returned = np.isin(keys[fresh], self.dropped)
         return Cuts(
             np.concatenate([self.pairs, pairs[fresh]]),

@@ -80,8 +80,7 @@ class HessianDescent(SecantSearch[HessianDescentState]):
         stalled = 0 if delta < state.lowest else state.stalled + 1
         state = replace(state, variance=variance, stalled=stalled, lowest=min(state.lowest, delta))
         last = stalled >= STALLED or np.sqrt(variance) < LEAST_DEVIATION * goal
-        failed = last and delta > goal
-        return state, Inner(psi, delta <= goal, failed, delta, result.evaluations)
+        return state, Inner(psi, delta <= goal, last and delta > goal, delta, result.evaluations)
 
 
 class GaussianMaps(Objective, HessianProduct):
@@ -142,6 +141,19 @@ def distribution(
     x = end / variance
     c = np.maximum(squares / variance, LEAST)
     # By the noncentrality, the distribution falls by the density of two more degrees.
-    first, second = (scipy.stats.ncx2.pdf(x, rank + more, c) for more in (2, 4))
+    first, second = (density(x, rank + more, c) for more in (2, 4))
     slope, curvature = -first / variance, -0.5 * (second - first) / variance**2
     return scipy.special.chndtr(x, rank, c), slope, curvature
+
+
+def density(x: float, degrees: int, c: np.ndarray) -> np.ndarray:
+    """Density at x of the chi-square distribution of noncentrality c."""
+    order = 0.5 * degrees - 1.0
+    bessel = scipy.special.ive(order, np.sqrt(x * c))
+    with np.errstate(over="ignore", invalid="ignore"):  # where the Bessel function vanishes
+        powers = np.exp(0.5 * (order * np.log(x / c) - (np.sqrt(x) - np.sqrt(c)) ** 2))
+        found = 0.5 * bessel * powers
+    vanishing = bessel < 1e-290
+    if vanishing.any():  # by a series, ten times slower
+        found[vanishing] = scipy.stats.ncx2.pdf(x, degrees, c[vanishing])
+    return found

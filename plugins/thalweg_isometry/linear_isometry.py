@@ -368,8 +368,7 @@ class LinearIsometry(  # type: ignore[misc]
                 raise InputError(f"the confidence must lie between 0 and 1, not {confidence!r}")
         refuse_differing(comm_of(X), "the confidences", float(confidence))
         facts = self._certificate(X)
-        pairs = facts.n_points // 2
-        return facts.delta, float(-np.expm1(np.log1p(-confidence) / pairs))
+        return facts.delta, float(-np.expm1(np.log1p(-confidence) / (facts.n_points // 2)))
 
     def _certificate(self, X: Any) -> Certificate:
         with raise_on_all_ranks(comm_of(X)), job_threads(self.n_jobs):

@@ -256,8 +256,7 @@ def nearest(rows: Any, k: int) -> np.ndarray:
         lowest[products.row, products.col] -= 2.0 * products.data
         np.fill_diagonal(lowest[:, first:], np.inf)
         for row, bounds in enumerate(lowest, first):
-            limit = apart(row, np.argpartition(bounds, k - 1)[:k]).max()
-            others = np.flatnonzero(bounds <= limit)
+            others = np.flatnonzero(bounds <= apart(row, np.argpartition(bounds, k - 1)[:k]).max())
             nearest[row] = others[np.argsort(apart(row, others), kind="stable")[:k]]
     return nearest
 

@@ -117,8 +117,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
                     array = wide.astype(self.dtype)
                 is_lost = np.isinf(array) & np.isfinite(wide)
             elif array.dtype.kind in "iu" and self.dtype == np.float32:
-                in_jax = self._jax.dtypes.canonicalize_dtype(array.dtype)
-                is_lost = array.astype(in_jax) != array
+                is_lost = array.astype(self._jax.dtypes.canonicalize_dtype(array.dtype)) != array
             if is_lost.any():
                 raise InputError("the rows have numbers that single precision does not hold")
             return array

@@ -94,8 +94,7 @@ class DensityCorrelation:
         n = self.layout.rows
         correlation = float(sum_over_ranks(self.layout.comm, float(self._wanted @ standard))) / n
         rates = (self._wanted - correlation * standard) / (n * deviation)
-        phi = self._edges / (close * rest)
-        return correlation, rates * phi
+        return correlation, rates * (self._edges / (close * rest))
 
     def _moments(self, radii: np.ndarray, shift: float) -> tuple[np.ndarray, float]:
         """The radii less their mean over all points, and the root of their shifted variance."""

@@ -284,8 +284,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         return directions
 
     def _product(self, state: SubspaceState, direction: Array) -> Array:
-        hessian = self.curvature == "hessian"
-        return curvature_product(state.objective, state.x, direction, hessian)
+        return curvature_product(state.objective, state.x, direction, self.curvature == "hessian")
 
     def _model(self, state: SubspaceState, directions: list[Array]) -> SubspaceModel:
         assert state.gradient is not None
@@ -349,8 +348,7 @@ class SubspaceSaddleFree(Solver[SubspaceState]):
         if change < moved.predicted - state.predicted:
             return moved
         # Worse by more than it was to be better.
-        none = np.zeros_like(state.x)
-        return replace(moved, x=state.x, last=none, damping=4.0 * moved.damping)
+        return replace(moved, x=state.x, last=np.zeros_like(state.x), damping=4.0 * moved.damping)
 
     def _compared(self, state: SubspaceState) -> tuple[SubspaceState, float]:
         """The state after a step, its damping adapted, and the change of the objective."""
