@@ -28,10 +28,10 @@ def lloyd(
         if moved == 0 or number == iterations:
             return labels, centers, number
         number += 1
-        entries = np.ones(len(rows)), (labels, np.arange(len(rows)))
-        member = scipy.sparse.csr_matrix(entries, shape=(len(centers), len(rows)))
-        sums = np.concatenate([member @ rows, np.asarray(member.sum(axis=1))], axis=1)
-        sums = sum_large(comm, np.ascontiguousarray(sums))
+        entries = np.ones(len(rows)), labels, np.arange(len(rows) + 1)
+        member = scipy.sparse.csc_matrix(entries, shape=(len(centers), len(rows)))
+        counts = np.bincount(labels, minlength=len(centers))
+        sums = sum_large(comm, np.column_stack([member @ rows, counts]))
         filled = sums[:, -1] > 0
         centers = centers.copy()
         centers[filled] = sums[filled, :-1] / sums[filled, -1:]
