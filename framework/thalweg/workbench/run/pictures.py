@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from thalweg.data import Dataset
 from thalweg.driver import Iterate
 from thalweg.errors import InputError
 from thalweg.files import atomic_write
-from thalweg.interfaces import Objective
+from thalweg.interfaces import Homotopy, Objective
 from thalweg.parallel import MPI
 from thalweg.result import Trace
 from thalweg.workbench.config import Configuration, read_configuration
@@ -179,6 +179,8 @@ def _plot(folder: Path, page: bool, measures: bool) -> list[Path]:
         from thalweg.workbench.run.single_run import build_objective
 
         dataset, objective = build_objective(configuration, MPI.COMM_SELF)
+        if schedule := configuration.schedule(getattr(objective, "homotopy_parameter", 1.0)):
+            cast(Homotopy, objective).homotopy_parameter = schedule.values[-1]
     elif configuration.data is not None:
         dataset = load_data(configuration.data, MPI.COMM_SELF)
     if dataset is not None:

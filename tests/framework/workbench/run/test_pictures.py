@@ -93,6 +93,15 @@ def test_what_an_objective_tells_of_rows_is_a_table_and_colors_of_the_page(tmp_p
     with pytest.raises(InputError, match=r"measures\.csv' was not drawn by thalweg"):
         pictures.plot(tmp_path / "out", measures=True)
     assert (tmp_path / "out" / "measures.csv").read_text() == "mine\n"
+    # They are of the parameter that a homotopy ends with.
+    staged = {**config, "homotopy": {"values": [0.5, 0.25]}}
+    at_once = {**config, "objective": {"name": "t-sne", "lambda": 0.25}}
+    for name, own in (("staged", staged), ("at once", at_once)):
+        thalweg.run(own, tmp_path / name, comm=MPI.COMM_SELF)
+        np.save(tmp_path / name / "solution.npy", np.load(tmp_path / "staged" / "solution.npy"))
+        pictures.plot(tmp_path / name, measures=True)
+    tables = [(tmp_path / name / "measures.csv").read_text() for name in ("staged", "at once")]
+    assert tables[0] == tables[1]
     # An objective that tells nothing leaves the page as it is.
     thalweg.run({**UNDRAWN, "objective": {"name": "lle"}}, tmp_path / "lle", comm=MPI.COMM_SELF)
     assert "measures.csv" not in [f.name for f in pictures.plot(tmp_path / "lle", measures=True)]
