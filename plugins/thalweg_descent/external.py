@@ -192,8 +192,7 @@ class ExternalSolver(Solver[ExternalState]):
                 return self._stopped(state, Status.DIVERGED)
             # The external solver has ended.  Restarted it may make progress; where a
             # restarted one does not move at all, the run ends.
-            evaluator = state.running_solver.evaluator
-            if state.since == 0 or evaluator.same(state.x, state.origin):
+            if state.since == 0 or state.running_solver.evaluator.same(state.x, state.origin):
                 end = Status.PRECISION_LIMIT if state.gradient_norm else Status.SMALL_GRADIENT
                 return self._stopped(state, end)
             state = self._renewed(state)

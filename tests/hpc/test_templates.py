@@ -165,8 +165,7 @@ class TestSlurm:
         cluster.command("scontrol", "exit 1")
         cluster.command("sbatch", f'echo "$OUT $@" >> {cluster.folder}/sbatch.log')
         assert finish(self.start(cluster))[0] == 0
-        submitted = "runs/7 --dependency=afterany:7 hpc/slurm.sh config.toml"
-        assert cluster.log("sbatch") == [submitted]
+        assert cluster.log("sbatch") == ["runs/7 --dependency=afterany:7 hpc/slurm.sh config.toml"]
 
     @pytest.mark.slow
     @needs_mpirun

@@ -82,8 +82,7 @@ def test_clusters_are_as_tight_as_they_explain_the_variance():
     angles = np.array([0.1, 0.3, 0.1, 0.3])
     rows = 7.0 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     for labels, wanted in (([0, 1, 0, 1], (1, 1)), ([0, 0, 1, 1], (0, 1)), ([0] * 4, (0, 0))):
-        found = tightness_and_balance(rows, np.array(labels), 2)
-        assert found == pytest.approx(wanted, abs=1e-12)
+        assert tightness_and_balance(rows, np.array(labels), 2) == pytest.approx(wanted, abs=1e-12)
 
 
 def test_the_score_by_which_a_width_is_chosen_falls_with_what_is_known(views):

@@ -69,8 +69,7 @@ def test_every_step_lowers_the_objective(solver, problem, request):
 def test_the_exact_hessian_as_preconditioner_takes_one_newton_step(
     quadratic, exact_inverse, solver
 ):
-    objective = quadratic(MPI.COMM_SELF)
-    result = minimize(objective, solver(preconditioner=exact_inverse()))
+    result = minimize(quadratic(MPI.COMM_SELF), solver(preconditioner=exact_inverse()))
     assert result.iterations == 1
     assert result.evaluations == 2
     assert result.trace["step_length"][-1] == 1.0
@@ -108,8 +107,7 @@ def test_a_constant_preconditioner_is_applied_once_per_iteration(chain):
     found = []
     for constant in (False, True):
         counting = Applied(lambda residual: residual * [0.5, 2.0], constant)
-        solver = LBFGS(preconditioner=counting, memory=3)
-        result = minimize(objective, solver, iterations=15)
+        result = minimize(objective, LBFGS(preconditioner=counting, memory=3), iterations=15)
         found.append((result, counting.count))
     (first, twice), (second, once) = found
     np.testing.assert_allclose(second.x, first.x, atol=1e-9)
@@ -199,8 +197,7 @@ def test_a_run_ends_as_stalled_where_no_step_lowers_the_value():
         def value_and_gradient(self, x):
             return 1.0 + float(np.abs(x).sum()), np.ones_like(x)
 
-    objective = Lying()
-    result = minimize(objective, LBFGS(), x0=np.zeros((3, 2)))
+    result = minimize(Lying(), LBFGS(), x0=np.zeros((3, 2)))
     assert result.status is Status.PRECISION_LIMIT
     assert result.objective == 1.0
 
@@ -259,8 +256,7 @@ def test_without_growth_steps_only_shrink_until_the_objective_changes(rosenbrock
     solver = GradientDescent(growth=1.0)
     objective = rosenbrock(MPI.COMM_SELF)
     result = minimize(objective, solver, iterations=100)
-    steps = result.trace["step_length"][1:]
-    assert np.all(np.diff(steps) <= 0)
+    assert np.all(np.diff(result.trace["step_length"][1:]) <= 0)
     state = solver.init(objective, objective.initial_point(0))
     for _ in range(20):
         state = solver.step(state)
@@ -352,8 +348,7 @@ def test_an_accepted_point_meets_its_conditions_and_has_its_value_and_gradient(n
 @pytest.mark.parametrize("search", [Backtracking(), StrongWolfe()])
 def test_a_function_that_only_rises_is_given_up(search):
     # The derivative lies: no step along the direction lowers the value.
-    curve = Curve(lambda t: 1 + abs(t), lambda t: -1.0)
-    assert search.search(line_of(curve), 1.0) is None
+    assert search.search(line_of(Curve(lambda t: 1 + abs(t), lambda t: -1.0)), 1.0) is None
 
 
 def test_slopes_decide_where_values_drown_in_rounding():

@@ -85,8 +85,7 @@ def read_npz(path: Path, options: Mapping[str, Any]) -> Source:
         key, labels_key = choose_keys(archive.files, options, path)
         what = f"array '{key}' of '{path}'"
         require_memory(2.0 * sizes[key], what, "save it as .npy, of which ranks read their rows")
-        labels = None if labels_key is None else archive[labels_key]
-        return Source.of(archive[key], what, labels)
+        return Source.of(archive[key], what, None if labels_key is None else archive[labels_key])
 
 
 def choose_keys(
