@@ -170,7 +170,9 @@ class LinearIsometry(  # type: ignore[misc]
         seen = getattr(self, "_seen", None)
         if self.secants == "within-class" and y is None:
             raise InputError("secants within a class need classes; give y")
-        y = np.array(y) if self.secants == "within-class" else None
+        refuse_masked(y, "the classes in y")
+        # As objects those of all calls keep their types.
+        y = label_array(y).astype(object) if self.secants == "within-class" else None
         cuts = None
         if seen is not None:
             points, classes, cuts, secants = seen
@@ -200,8 +202,7 @@ class LinearIsometry(  # type: ignore[misc]
                 raise InputError("secants within a class need classes; give y")
             refuse_masked(y, "the classes in y")
             classes = label_array(y)
-            none = np.isinf(classes) if classes.dtype.kind == "f" else False
-            if np.any(none) or any(map(is_missing, classes.flat)):
+            if any(is_missing(label) or label in (np.inf, -np.inf) for label in classes.flat):
                 raise InputError("a class in y is none, or not finite; leave out rows without one")
             try:
                 classes = np.unique(classes, return_inverse=True)[1]

@@ -332,12 +332,19 @@ def test_the_nearest_are_first_candidates_at_a_lower_rank_than_by_pca(comm, digi
     assert fitted.set_params(n_candidates=None, delta=0.5).fit(rows).n_candidates_ is None
 
 
-@pytest.mark.parametrize("missing", [np.nan, None, np.datetime64("NaT")])
+@pytest.mark.parametrize("missing", [np.nan, None, np.inf, np.datetime64("NaT")])
 def test_classes_that_are_no_numbers_are_refused(missing):
     rows = np.random.default_rng(0).normal(size=(6, 3))
     with pytest.raises(InputError, match="class in y is none, or not finite"):
         NearIsometricEmbedding(secants="within-class").fit(rows, [0, 0, 1, 1, missing, missing])
     mixed = np.array([1, "a"] * 3, dtype=object)
+    numbered = NearIsometricEmbedding(secants="within-class").partial_fit(rows, [0, 1] * 3)
+    masked = np.ma.masked_less([0, 1] * 3, 1)
+    for later, words in ((masked, "masked entries"), (["0", "1"] * 3, "all numbers or all")):
+        with pytest.raises(InputError, match=words):
+            numbered.partial_fit(rows, later)
+    with pytest.raises(InputError, match="class in y is none"):
+        NearIsometricEmbedding(secants="within-class").partial_fit(rows, ["a", missing] * 3)
     unknown = Dataset.from_array(rows, ["a", "b", ""] * 2)
     for arguments, words in (((rows, mixed), "all numbers or all"), ((unknown,), "have no class")):
         with pytest.raises(InputError, match=words):
