@@ -117,8 +117,7 @@ class NuMaxSearch(AdmmSearch[NuMaxState]):
         stalled = state.attempt.iterations + used - lowest_at >= STALLED_AFTER
         within = worst <= state.attempt.delta
         met = worst <= goal if wanted else within and state.solved
-        over = exhausted or (bool(wanted) and stalled) or (published and solved)
-        failed = over and not within
+        failed = (exhausted or (bool(wanted) and stalled) or (published and solved)) and not within
         capped, due = exhausted and not solved, within and not met
         return state, Inner(psi, met, failed, worst, used, capped, due)
 

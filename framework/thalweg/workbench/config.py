@@ -45,7 +45,7 @@ FIXED: dict[str, tuple[Option, ...]] = {
     "output": (
         Option("dir", str, None, "folder of the results"),
         Option("pictures", bool, True, "draw the result and the convergence"),
-        Option("animation", bool, False, "write an animation of the run since it began or was resumed"),
+        Option("animation", bool, False, "write an animation of the run, as of its resumption"),
     ),
     "homotopy": (
         Option(

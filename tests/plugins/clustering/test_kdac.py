@@ -57,8 +57,7 @@ def written_out(objective, w, labelings, penalty):
     inner = vectors[:, -k:] @ vectors[:, -k:].T
     for labels in labelings:
         inner = inner - penalty * (labels[:, None] == labels[None])
-    gamma = scale @ center @ inner @ center @ scale
-    psi = gamma * kernel
+    psi = (scale @ center @ inner @ center @ scale) * kernel
     phi = 2.0 / sigma**2 * points.T @ (np.diag(psi.sum(axis=1)) - psi) @ points
     spectrum = np.linalg.eigvalsh(phi)
     moved = phi @ w
@@ -193,8 +192,7 @@ def test_a_large_run_by_features_goes_through_levels_of_fewer_rows(comm, views, 
         objective = make(comm, points, given, init="sample", **options)
         result = thalweg.minimize(objective, solver="ism")
         levels = ", then 50 evenly spread rows, then 100 evenly spread rows" if rows == 50 else ""
-        text = f"started from the subspace of 80 evenly spread rows{levels}"
-        assert text in result.notes
+        assert f"started from the subspace of 80 evenly spread rows{levels}" in result.notes
         assert result.metrics["nmi"] > 0.95
 
 

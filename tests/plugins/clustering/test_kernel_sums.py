@@ -26,8 +26,7 @@ def _written_out(
     z, values, factor=None, signs=None, tangent=None, function=_gaussian, of="distance"
 ):
     difference = z[:, None] - z[None]
-    beta = z @ z.T if of == "product" else (difference**2).sum(-1)
-    weights = function(beta)
+    weights = function(z @ z.T if of == "product" else (difference**2).sum(-1))
     if factor is not None:
         weights = weights * ((factor * signs) @ factor.T)
     if tangent is not None and of == "product":

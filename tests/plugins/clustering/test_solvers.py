@@ -88,8 +88,7 @@ def test_the_cayley_curve_is_feasible_and_starts_downhill(d, q):
         point = cayley_point(w, slope, length)
         np.testing.assert_allclose(point.T @ point, np.eye(q), atol=1e-13)
     a = slope @ w.T - w @ slope.T
-    near = (cayley_point(w, slope, 1e-6) - w) / 1e-6
-    np.testing.assert_allclose(near, -a @ w, atol=1e-4)
+    np.testing.assert_allclose((cayley_point(w, slope, 1e-6) - w) / 1e-6, -a @ w, atol=1e-4)
     inverse = np.linalg.solve(np.eye(d) + 0.25 * a, w - 0.25 * a @ w)
     np.testing.assert_allclose(cayley_point(w, slope, 0.5), inverse, atol=1e-12)
 

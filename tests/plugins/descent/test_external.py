@@ -284,8 +284,7 @@ class Walled(Plain):
 def test_no_iterate_lies_where_the_objective_is_not_finite(solver):
     if solver.partition(":")[2] in (*NEWTON, *WITH_PRODUCT):
         pytest.skip("this objective has no Hessian product")
-    start = np.array([[2.9], [0.1], [-0.2]])
-    result = minimize(Walled(), solver, x0=start, iterations=40)
+    result = minimize(Walled(), solver, x0=np.array([[2.9], [0.1], [-0.2]]), iterations=40)
     assert np.all(np.isfinite(result.trace["objective"]))
     assert result.trace["objective"].max() < 100
     assert result.objective < 0
