@@ -109,8 +109,8 @@ class Ring:
         ------
         RingBlock
             The rank's own block first, then those of the following ranks.  Empty
-            blocks are included, so that all ranks count the same blocks.  In pieces, the
-            first pieces of all, then the second.
+            blocks are included, so that all ranks count the same blocks.  In pieces, one
+            piece of all, then another.
 
         Raises
         ------
@@ -152,8 +152,10 @@ class Ring:
         edges = np.stack([self.layout.counts() * k // pieces for k in range(pieces + 1)])
         counts = np.diff(edges, axis=0)
         steps = range(1, size // 2 + 1 if each_pair_once else size)
+        # In turn of both halves: half-way round one of two ranks pairs those of the second alone.
+        order = sorted(range(pieces), key=lambda piece: piece % -(-pieces // 2))
         # The rank's own block is there as a whole.
-        turns = [(0, 0), *((piece, step) for piece in range(pieces) for step in steps)]
+        turns = [(0, 0), *((piece, step) for piece in order for step in steps)]
         coming = _buffers(arrays, counts.max()) if len(turns) > 1 else []
         current, target, received = list[np.ndarray](), contributions, None
         try:

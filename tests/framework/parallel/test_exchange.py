@@ -184,6 +184,12 @@ def test_pieces_of_blocks_meet_the_same_pairs(comm, kind):
             if once:
                 total += total.T + np.eye(layout.rows)
             assert (total == 1).all()
+    even = Ring(Layout(comm, 20 * comm.size, 1))
+    others = [b for b in even.blocks(np.zeros(20), each_pair_once=True, pieces=10) if not b.own]
+    work = [(block.rows.stop - block.rows.start) * (block.stop - block.start) for block in others]
+    # Ranks that wait for each other have as much to do in every two pieces.
+    sums = comm.allgather([one + other for one, other in zip(work[::2], work[1::2], strict=True)])
+    assert np.unique(sums).size <= 1
     with pytest.raises(ValueError, match="go around whole"):
         Ring(layout).blocks(layout.local(values), contributions=layout.local(values), pieces=2)
 
