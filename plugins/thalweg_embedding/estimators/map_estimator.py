@@ -187,6 +187,9 @@ class MapEstimator(MapTransformer):
         options = dict(self.solver_options or {})
         if doubled := sorted(parameters.keys() & options):
             raise InputError(f"solver_options has {doubled[0]!r}, which is a parameter by itself")
+        last = getattr(options.get("homotopy"), "values", (objective.homotopy_parameter,))[-1]
+        if last != objective.homotopy_parameter:  # by which points are placed and measured
+            raise InputError(f"a homotopy of {type(self).__name__} must end at its lambda_")
         return thalweg.minimize(objective, **parameters, **options)
 
     @available_if(lambda model: places_new_points(model) and model.metric != "precomputed")

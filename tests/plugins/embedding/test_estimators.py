@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import thalweg_embedding as maps
 from thalweg.data import Dataset
+from thalweg.driver import HomotopySchedule
 from thalweg.errors import InputError
 from thalweg_embedding import TSNE, ElasticEmbedding, LocalMAP, PaCMAP
 
@@ -126,6 +127,7 @@ def test_new_points_are_placed_by_several_ranks(kind, comm):
         ({"n_components": 10**7}, "at most 29 dimensions"),
         ({"max_iter": -1}, "'max_iter' of TSNE must be at least 0"),
         ({"solver_options": {"seed": 1}}, "solver_options has 'seed', which is a parameter"),
+        ({"solver_options": {"homotopy": HomotopySchedule((1.0, 0.5))}}, "end at its lambda_"),
     ],
 )
 def test_parameters_are_checked_as_options_are(parameters, words):
