@@ -138,5 +138,4 @@ def onto_l1_ball(vector: np.ndarray) -> np.ndarray:
     falling = np.sort(size)[::-1]
     sums = np.cumsum(falling) - 1.0
     last = int(np.flatnonzero(falling * np.arange(1, len(falling) + 1) > sums)[-1])
-    threshold = sums[last] / (last + 1)
-    return np.asarray(np.sign(vector) * np.maximum(size - threshold, 0.0))
+    return np.asarray(np.sign(vector) * np.maximum(size - sums[last] / (last + 1), 0.0))

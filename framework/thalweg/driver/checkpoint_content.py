@@ -96,8 +96,7 @@ def _choices(hint: Any) -> tuple[Any, ...]:
 def _inside(hint: Any, place: int = -1) -> Any:
     """Annotation of an entry of a container: ``Rows`` of ``tuple[Rows, ...]``."""
     inner = next((args for kind in _choices(hint) if (args := typing.get_args(kind))), (Any,))
-    listed = place < len(inner) and Ellipsis not in inner
-    return inner[place] if listed else inner[0]
+    return inner[place] if place < len(inner) and Ellipsis not in inner else inner[0]
 
 
 def _has_mark(hint: Any, kind: Any) -> bool:

@@ -50,8 +50,7 @@ def transposed(layout: Layout, matrix: scipy.sparse.csr_matrix) -> scipy.sparse.
 
 def column_numbers(layout: Layout, indices: np.ndarray) -> np.ndarray:
     """Global numbers of the entries' columns, in the smallest type that a sparse matrix takes."""
-    small = max(layout.rows, indices.size) < 2**31
-    return indices.astype(np.int32 if small else np.int64)
+    return indices.astype(np.int32 if max(layout.rows, indices.size) < 2**31 else np.int64)
 
 
 def both_ways(layout: Layout, columns: np.ndarray, entries: np.ndarray) -> tuple[Any, Any]:

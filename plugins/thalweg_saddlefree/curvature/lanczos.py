@@ -100,8 +100,7 @@ class LanczosAbsolute(AbsoluteSolver):
     def _modeled(self, damping: float, steps: int) -> tuple[np.ndarray, Model]:
         """Coordinates of the step in the first vectors of the basis, and the model along it."""
         y = self._coordinates(damping, steps)
-        square = self.basis.tridiagonal(steps)[:-1]
-        curvature = agreed(self.slices.comm, float(y @ square @ y))
+        curvature = agreed(self.slices.comm, float(y @ self.basis.tridiagonal(steps)[:-1] @ y))
         return y, Model(self.gradient_norm * float(y[0]), curvature)
 
     def _error(self, damping: float) -> float:

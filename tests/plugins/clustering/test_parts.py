@@ -25,8 +25,7 @@ from thalweg_clustering.tuning import tightness_and_balance, tune
 def _matrix(d, seed=0):
     stream = np.random.default_rng(seed)
     q = np.linalg.qr(stream.standard_normal((d, d)))[0]
-    values = np.concatenate([[-5.0, -4.0, -3.0], stream.uniform(0, 2, d - 3)])
-    return (q * values) @ q.T, q[:, :3]
+    return (q * np.concatenate([[-5.0, -4.0, -3.0], stream.uniform(0, 2, d - 3)])) @ q.T, q[:, :3]
 
 
 @pytest.mark.ranks(1, 2, 3)

@@ -92,8 +92,7 @@ def test_copies_beyond_the_neighbors_are_alike(comm, kind):
     made = affinities_of(data, graph="sparse", **options).weights
     alone = affinities_of(Dataset.from_array(rows), graph="sparse", **options).weights
     np.testing.assert_allclose(whole(data.layout, made), dense(alone), rtol=1e-12)
-    copies = (rows == 1.0).all(axis=1)
-    edges = np.diff(alone.indptr)[copies]
+    edges = np.diff(alone.indptr)[(rows == 1.0).all(axis=1)]
     assert edges.max() < 3 * edges.min()  # the first ones had those of all
 
 

@@ -41,8 +41,7 @@ def applied(preconditioner, objective):
     residual = right - total / objective.layout.rows
     preconditioner.setup(objective, x)
     preconditioner.update(x)
-    direction = preconditioner.apply(residual)
-    found = objective.layout.gather_rows(direction)
+    found = objective.layout.gather_rows(preconditioner.apply(residual))
     given = objective.layout.gather_rows(residual)
     preconditioner.close()
     return found, given

@@ -126,6 +126,5 @@ def test_a_matrix_of_rows_multiplies_what_is_distributed_like_them(comm):
         array = rng.random((layout.rows, 3))
         rows = layout.local(whole_matrix)
         for kind in (rows, scipy.sparse.csr_matrix(rows)):
-            matrix = RowMatrix(layout, kind)
-            product = matrix.multiply(layout.local(array))
+            product = RowMatrix(layout, kind).multiply(layout.local(array))
             assert np.allclose(product, layout.local(whole_matrix @ array), rtol=1e-13)

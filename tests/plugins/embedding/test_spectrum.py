@@ -70,8 +70,7 @@ def test_weights_that_are_no_path_are_refused():
 def test_sparse_points_have_a_spectrum_too():
     stops = spectrum(scipy.sparse.csr_matrix(POINTS), [1.0], [2.0])
     assert [*stops] == ["λ = 1: t-SNE", "2 degrees of freedom"]
-    dense = spectrum(POINTS, [1.0])
-    for one in dense.values():
+    for one in spectrum(POINTS, [1.0]).values():
         assert stops["λ = 1: t-SNE"].objective == pytest.approx(one.objective, abs=0.02)
 
 

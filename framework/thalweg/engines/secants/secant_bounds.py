@@ -208,8 +208,7 @@ def cheapest_split(
     # the further coordinates, and a term of these.
     product, sweep, exact = 0.018, 0.5, 60.0 + 0.35 * dimension
     again, term = 15.0, 0.08
-    most = min(0.85 * dimension, len(frame.directions))
-    sizes = [p for p in SIZES if p < most]
+    sizes = [p for p in SIZES if p < min(0.85 * dimension, len(frame.directions))]
     above = image_distances / (1.0 + cutoff)
     below = image_distances / np.maximum(1.0 - cutoff, 1e-300)
     near, first = np.zeros_like(lengths), 0

@@ -111,8 +111,7 @@ def told_by(page, script, folder):
     page.write_text(page.read_text(encoding="utf-8").replace("</html>", script), encoding="utf-8")
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
     command += [f"--user-data-dir={folder}", "--virtual-time-budget=3000", page.as_uri()]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    return run.stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False).stdout
 
 
 def three_maps():

@@ -18,8 +18,7 @@ from thalweg_embedding.preconditioners.diagonal import FixedPoint
 
 
 def clustering(tmp_path, solver):
-    points = np.random.default_rng(0).standard_normal((30, 4))
-    np.save(tmp_path / "points.npy", points)
+    np.save(tmp_path / "points.npy", np.random.default_rng(0).standard_normal((30, 4)))
     np.savetxt(tmp_path / "given.csv", np.arange(30) % 2, fmt="%d")
     return {
         "data": {"path": str(tmp_path / "points.npy"), "labels": str(tmp_path / "given.csv")},
