@@ -32,7 +32,10 @@ FAMILIES = {
 }
 
 #: Folders whose changes are those :data:`BY_HAND` alone, and their tests.
-OTHERS = {"framework/thalweg/workbench/readers": ["tests/framework/workbench/readers"]}
+OTHERS = {
+    "framework/thalweg/workbench/readers": ["tests/framework/workbench/readers"],
+    "framework/thalweg/data": ["tests/plugins/test_estimators.py", "tests/plugins/embedding"],
+}
 
 #: Modules without numbers that a user sees: declarations, pictures, predicted memory, libraries
 #: that the tests do without.
@@ -181,6 +184,36 @@ HARMLESS: dict[tuple[str, str], str] = {
 
 #: Changes of other kinds: file, text that occurs once in one line, what takes its place.
 BY_HAND = (
+    (
+        "framework/thalweg/data/entries.py",
+        "array = np.asarray(labels, dtype=object)",
+        "array = np.asarray(labels)",
+    ),
+    (
+        "framework/thalweg/parallel/ring.py",
+        "key=lambda piece: piece % -(-pieces // 2)",
+        "key=lambda piece: piece // 2",
+    ),
+    (
+        "plugins/thalweg_isometry/hessian_descent.py",
+        "vanishing = bessel < 1e-290",
+        "vanishing = bessel < 0.0",
+    ),
+    (
+        "plugins/thalweg_isometry/hessian_descent.py",
+        "order = 0.5 * degrees - 1.0",
+        "order = 0.5 * degrees",
+    ),
+    (
+        "plugins/thalweg_isometry/linear_isometry.py",
+        "y = label_array(y).astype(object)",
+        "y = np.array(y)",
+    ),
+    (
+        "plugins/thalweg_embedding/estimators/map_estimator.py",
+        "if last != objective.homotopy_parameter:",
+        "if last < objective.homotopy_parameter:",
+    ),
     (
         "framework/thalweg/engines/neighbors/neighbors.py",
         "chosen = chosen[order]",

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.optimize
+import scipy.stats
 
 import thalweg
 import thalweg_isometry.normal_equations as equations_module
@@ -13,6 +14,7 @@ from thalweg.testing import check_gradient
 from thalweg_isometry import fromax
 from thalweg_isometry.active import ActiveSecants, hinge, holders
 from thalweg_isometry.baselines import secant_directions
+from thalweg_isometry.hessian_descent import density
 from thalweg_isometry.hinge import lowering_row
 from thalweg_isometry.near_isometry import NearIsometry, build
 from thalweg_isometry.nile_pro import _least, onto_l1_ball
@@ -239,8 +241,7 @@ def test_a_matrix_near_bounds_is_the_minimizer(comm, some_secants, kind):
     least, over = value(found)
     np.testing.assert_allclose(excess, over[held], atol=1e-4)
     assert 0 < np.count_nonzero(over) < len(pairs)
-    slope = found - center + 2.0 * (v * over[:, None]).T @ v
-    assert np.abs(slope).max() < 1e-3
+    assert np.abs(found - center + 2.0 * (v * over[:, None]).T @ v).max() < 1e-3
     assert least < value(center)[0]
     same, _ = forms.nearest(np.eye(12), np.zeros(held.sum()), 2.0, 0.2, np.eye(12))
     np.testing.assert_allclose(same, np.eye(12), atol=1e-12)
@@ -296,8 +297,7 @@ def test_weights_multiply_the_changes_of_their_pairs(comm, digits, secants_of):
     assert objective.value(psi) == pytest.approx(0.5 * (miss**2).sum(), rel=1e-10)
     check_gradient(objective, psi)
     held = holders(objective.secants.layout, pairs) == comm.rank
-    lengths = (difference**2).sum(axis=1)
-    active = ActiveSecants(objective.secants, pairs[held], lengths[held])
+    active = ActiveSecants(objective.secants, pairs[held], (difference**2).sum(axis=1)[held])
     value, gradient, largest = hinge(active, psi, 0.1)
     assert value == pytest.approx(0.5 * (miss**2).sum(), rel=1e-10)
     assert largest == pytest.approx(np.abs(weights * change).max())
@@ -347,3 +347,11 @@ def test_the_unit_of_length_does_not_matter(digits, unit, kind):
         assert result.metrics["delta"] <= 0.4
         found.append((result.metrics["rank"], result.metrics["rank_lower_bound"]))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("degrees", [3, 12, 502])
+def test_densities_are_those_of_the_series_also_where_bessel_functions_vanish(degrees):
+    centers = np.geomspace(1e-8, 1e6, 60)
+    for x in (1e-3, 40.0, 500.0, 2e5):
+        expected = scipy.stats.ncx2.pdf(x, degrees, centers)
+        assert np.abs(density(x, degrees, centers) - expected).max() <= 1e-10 * expected.max()
