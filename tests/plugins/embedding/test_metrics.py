@@ -233,8 +233,7 @@ def test_rows_without_a_direction_are_orthogonal_to_all_others(comm, metric, spa
     rows = np.vstack([POINTS[:20], 0 * POINTS[:2] + (3 if metric == "correlation" else 0)])
     build = SparseDataset.of if sparse else Dataset.from_array
     notes = []
-    given = scipy.sparse.csr_matrix(rows) if sparse else rows
-    data = build(given, comm=comm)
+    data = build(scipy.sparse.csr_matrix(rows) if sparse else rows, comm=comm)
     numbers, squared = nearest_by(data, 21, metric, note=notes.append)
     assert any("2 of the rows are" in note and "alike and as orthogonal" in note for note in notes)
     distances = np.full((data.layout.local_rows, 22), np.nan)

@@ -41,8 +41,7 @@ def test_normalized_objectives_are_kullback_leibler_divergences(comm, family):
 
 @pytest.mark.ranks(1, 2)
 def test_plain_sne_is_the_mean_divergence_of_the_points(comm):
-    data = digits(comm, 40)
-    objective = objectives.plain_sne(data, comm, perplexity=5.0, graph="dense")
+    objective = objectives.plain_sne(digits(comm, 40), comm, perplexity=5.0, graph="dense")
     squared = squareform(pdist(DIGITS.data[:40], "sqeuclidean"))
     np.fill_diagonal(squared, np.inf)
 
@@ -58,8 +57,7 @@ def test_plain_sne_is_the_mean_divergence_of_the_points(comm):
     away = squareform(pdist(objective.layout.gather_rows(x), "sqeuclidean"))
     np.fill_diagonal(away, np.inf)
     divergences = [rel_entr(a, gaussian(row, 1.0)).sum() for a, row in zip(p, away, strict=True)]
-    value = objective.value(x) - np.log(5.0)  # the entropy of each point's affinities
-    assert value == pytest.approx(np.mean(divergences), rel=1e-7)
+    assert objective.value(x) - np.log(5.0) == pytest.approx(np.mean(divergences), rel=1e-7)
     far = objective.layout.random_normal(0, 1e3)  # where every exp(-d) underflows
     assert np.isfinite(objective.value(far))
 

@@ -57,8 +57,7 @@ def test_random_pairs_are_as_many_and_as_different_as_they_should_be(comm):
         assert not matrix.diagonal().any()
         assert abs(matrix - matrix.T).max() == 0.0
     # Its own further pairs are no neighbors of a point; a count of 1/2 is of one of both points.
-    both = further.multiply(neighbors)
-    assert both.data.max(initial=0.0) <= 0.25
+    assert further.multiply(neighbors).data.max(initial=0.0) <= 0.25
     assert further.max() == 1.0  # never twice by the same point
     assert (found[0].further != found[1].further).any()
     squared = ((data.values[:, None] - data.values) ** 2).sum(axis=2)

@@ -65,8 +65,7 @@ def test_the_dimension_is_that_of_the_data_whatever_their_columns(comm, dimensio
     points = random.normal(size=(3000, dimension)) @ random.normal(size=(dimension, 9)) + 1e3
     points = np.concatenate([points, points[:30]])  # which have no ratio of distances
     data = Dataset.from_array(points, comm=comm)
-    places = data.layout.local(points[:, :2])
-    found = map_quality(data, places, sample=2000)["intrinsic_dimension"]
+    found = map_quality(data, data.layout.local(points[:, :2]), sample=2000)["intrinsic_dimension"]
     assert found == pytest.approx(dimension, rel=0.12)
     assert math.isnan(intrinsic_dimension(np.zeros((4, 2))))
 
