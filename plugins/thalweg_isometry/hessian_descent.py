@@ -149,7 +149,9 @@ def distribution(
 def density(x: float, degrees: int, c: np.ndarray) -> np.ndarray:
     """Density at x of the chi-square distribution of noncentrality c."""
     order = 0.5 * degrees - 1.0
-    bessel = scipy.special.ive(order, np.sqrt(x * c))
+    z = np.sqrt(x * c)
+    # SciPy has none beyond 1e9, where they fall as 1 / sqrt(z).
+    bessel = scipy.special.ive(order, np.minimum(z, 1e9)) * np.sqrt(np.minimum(1.0, 1e9 / z))
     with np.errstate(over="ignore", invalid="ignore"):  # where the Bessel function vanishes
         powers = np.exp(0.5 * (order * np.log(x / c) - (np.sqrt(x) - np.sqrt(c)) ** 2))
         found = 0.5 * bessel * powers

@@ -355,3 +355,5 @@ def test_densities_are_those_of_the_series_also_where_bessel_functions_vanish(de
     for x in (1e-3, 40.0, 500.0, 2e5):
         expected = scipy.stats.ncx2.pdf(x, degrees, centers)
         assert np.abs(density(x, degrees, centers) - expected).max() <= 1e-10 * expected.max()
+    normal = (2.0 * np.pi * 12e12) ** -0.5  # of the variance 4 c
+    assert density(3e12, degrees, np.array([3e12]))[0] == pytest.approx(normal, rel=1e-3)
