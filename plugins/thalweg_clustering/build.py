@@ -350,8 +350,7 @@ def _exact_seconds(rows: int, function: KernelFunction) -> float:
 
 def approximation_for(rows: int, function: KernelFunction, width_given: bool) -> str:
     """The choice of ``approximation = "auto"``."""
-    most = EXACT_SECONDS if width_given else SEARCH_SECONDS
-    if _exact_seconds(rows, function) <= most:
+    if _exact_seconds(rows, function) <= (EXACT_SECONDS if width_given else SEARCH_SECONDS):
         return "exact"
     # Of one number of features the Nystrom approximation errs less by an order of magnitude.
     return "nystrom" if function.positive else "exact"

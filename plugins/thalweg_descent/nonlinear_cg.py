@@ -94,8 +94,7 @@ class Conjugate(Direction[LastDirection]):
         beta = _ratio(zy - 2.0 * (zy - old_zy) * _ratio(dot(last, gradient), py), py)
         # Bounded below as in eq. (1.6), the gradient measured by the inverse of B.
         length, slope = metric.layout.norm(last), math.sqrt(max(memory.old_zg, 0.0))
-        bound = -1.0 / (length * min(0.01, slope)) if length * slope > 0 else 0.0
-        return max(beta, bound)
+        return max(beta, -1.0 / (length * min(0.01, slope)) if length * slope > 0 else 0.0)
 
     def first_step(self, memory: LastDirection, metric: Metric, slope: float) -> float | None:
         """The step that promises the same decrease as the last (Nocedal and Wright, 3.5)."""

@@ -116,11 +116,9 @@ def test_principal_components_are_those_of_the_whole(comm, monkeypatch, way):
     monkeypatch.setattr(principal, "EXACT_SIZE", limit)
     layout = Layout(comm, *whole.shape)
     found = layout.gather_rows(principal_components(layout.local(whole), layout, 3))
-    centered = whole - whole.mean(axis=0)
-    left, sizes, _ = np.linalg.svd(centered, full_matrices=False)
+    left, sizes, _ = np.linalg.svd(whole - whole.mean(axis=0), full_matrices=False)
     wanted = left[:, :3] * sizes[:3]
-    signs = np.sign((found * wanted).sum(axis=0))
-    assert np.allclose(found * signs, wanted, atol=1e-5 * sizes[0])
+    assert np.allclose(found * np.sign((found * wanted).sum(axis=0)), wanted, atol=1e-5 * sizes[0])
 
 
 @pytest.mark.ranks(1, 2)
