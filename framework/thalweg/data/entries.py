@@ -69,10 +69,11 @@ def encode_labels(raw: np.ndarray, what: str) -> tuple[np.ndarray, tuple[str, ..
 def label_array(labels: Any) -> np.ndarray:
     """Labels as an array: of strings, or of objects where a list or frame has others beside them.
 
-    NumPy would make such a list one of strings, and NaN in it a name.
+    NumPy would make such a list one of strings, and NaN in it a name, or round large integers.
     """
     array = np.asanyarray(labels)
-    if array.dtype.kind in "US" and not hasattr(labels, "dtype"):
+    is_rounded = array.dtype.kind == "f" and EXACT <= np.nanmax(np.abs(array), initial=0) < np.inf
+    if (is_rounded or array.dtype.kind in "US") and not hasattr(labels, "dtype"):
         array = np.asarray(labels, dtype=object)
     for text in (str, bytes) if array.dtype.kind == "O" else ():
         if all(isinstance(label, text) for label in array.flat):

@@ -65,7 +65,8 @@ def test_labels_count_where_they_are_asked_for_and_new_points_have_none(kind):
         assert kind(target_weight=0.9, **chosen).fit(POINTS, form(strings))._labels[:3].max() == -1
     floats = np.where(np.arange(120) < 3, np.nan, np.where(np.arange(120) < 6, -1.0, DIGITS))
     mixed = [float(d) if n % 2 else int(d) for n, d in enumerate(DIGITS)]
-    for labels, last in ((floats, 6), ([None, *mixed[1:]], 1)):
+    large = [np.nan, *(2**60 + int(digit) for digit in DIGITS[1:])]
+    for labels, last in ((floats, 6), ([None, *mixed[1:]], 1), (large, 1)):
         found = kind(target_weight=0.9, **chosen).fit(POINTS, labels)._labels
         assert found[:last].max() == -1
         assert len(np.unique(found[found >= 0])) == 10
