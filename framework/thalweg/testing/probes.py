@@ -53,8 +53,7 @@ def check_symmetric(
     """Assert that a map of arrays is symmetric and linear, by two probes.  Collective."""
     dot, norm = layout.dot, layout.norm
     au, av = applied(function, layout, u, name), applied(function, layout, v, name)
-    size = max(norm(u) * norm(av), norm(v) * norm(au), 1e-300)
-    gap = abs(dot(u, av) - dot(v, au)) / size
+    gap = abs(dot(u, av) - dot(v, au)) / max(norm(u) * norm(av), norm(v) * norm(au), 1e-300)
     assert gap <= tolerance, (
         f"{name} is not symmetric: u'Av and v'Au differ by {gap:.1e} relative, more than "
         f"{tolerance:.0e}"

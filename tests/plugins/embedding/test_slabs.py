@@ -21,8 +21,7 @@ def slabs_at_any_size(monkeypatch):
 
 def the_map(shape, rows, dimensions=2):
     """A map, the same on all ranks, in an order that has nothing to do with place."""
-    generator = np.random.default_rng(0)
-    whole = 5.0 * generator.standard_normal((rows, dimensions))
+    whole = 5.0 * np.random.default_rng(0).standard_normal((rows, dimensions))
     if shape == "clusters":
         whole += 150.0 * (np.arange(rows) % 3)[:, None]
     elif shape == "collapsed":
