@@ -66,7 +66,7 @@ class EmbeddingOptions(AffinityOptions):
     lambda_: Annotated[float | None, Help("weight of the repulsion; 1 for SNEs", minimum=0)] = None
     repulsive_weights: Annotated[
         Literal["uniform", "squared-distances", "one", "complement"],
-        Help("w of a pair: 1/(N(N-1)), its squared distance, 1, or 1 minus its affinity"),
+        Help("w of a pair: 1/(N(N-1)), its share of squared distances, 1, or 1 minus its affinity"),
     ] = "uniform"
     repulsion: Annotated[
         Literal["auto", "exact", "grid"],
