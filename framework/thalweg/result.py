@@ -127,7 +127,8 @@ class Trace:
         """Values of one column, shape ``(len(self),)``, float64."""
         if column not in self.columns:
             raise KeyError(f"trace has no column {column!r}; it has {list(self.columns)}")
-        return np.array([row[self.columns.index(column)] for row in self._rows], dtype=float)
+        index = self.columns.index(column)
+        return np.array([row[index] for row in self._rows], dtype=float)
 
     def __iter__(self) -> Iterator[dict[str, float]]:
         for row in self._rows:

@@ -170,9 +170,9 @@ class LinearIsometry(  # type: ignore[misc]
         seen = getattr(self, "_seen", None)
         if self.secants == "within-class" and y is None:
             raise InputError("secants within a class need classes; give y")
-        refuse_masked(y, "the classes in y")
         # As objects those of all calls keep their types.
         y = label_array(y).astype(object) if self.secants == "within-class" else None
+        refuse_masked(y, "the classes in y")
         cuts = None
         if seen is not None:
             points, classes, cuts, secants = seen

@@ -130,8 +130,7 @@ def confirmed(
     """
     flat = status is Status.SMALL_DECREASE and min(values) == max(values)
     stuck = flat or status is Status.PRECISION_LIMIT
-    doubtful = stuck or (lost and status is Status.SMALL_DECREASE)
-    if not doubtful or state.gradient is None:
+    if not (stuck or (lost and status is Status.SMALL_DECREASE)) or state.gradient is None:
         return status, 0
     value, gradient = objective.value_and_gradient(state.x)
     evaluations, norm = 1, objective.layout.norm

@@ -98,7 +98,7 @@ class PointwiseLogarithms(PairSum):
                 derivatives[part, column] = curved.sum(axis=1)
                 if kind is SecondOrder.DIAGONAL:
                     flat = both + (back * u) ** 2
-                    derivatives[part, column] -= flat.sum(axis=1) + ((there * u).sum(axis=1) ** 2)
+                    derivatives[part, column] -= flat.sum(axis=1) + (there * u).sum(axis=1) ** 2
         return derivatives
 
     def _logarithms(self, rows: Array, points: Array) -> np.ndarray:

@@ -94,6 +94,6 @@ class GridPairs(PairSum):
 
     def second_order(self, kind: SecondOrder, rows: Array, direction: Array, shift: float) -> Array:
         curvature = self._curvature
-        if (shift == 0.0 and curvature.serves(rows)) and (curvature.convex or not kind.convex):
+        if shift == 0.0 and curvature.serves(rows) and (curvature.convex or not kind.convex):
             return curvature.second_order(kind, direction)
         return self._exact.second_order(kind, rows, direction, shift)
