@@ -212,7 +212,7 @@ BY_HAND = (
     (
         "plugins/thalweg_embedding/estimators/map_estimator.py",
         "if last != objective.homotopy_parameter:",
-        "if last < objective.homotopy_parameter:",
+        "if last > objective.homotopy_parameter:",
     ),
     (
         "framework/thalweg/engines/neighbors/neighbors.py",

@@ -68,8 +68,7 @@ def test_values_gradients_and_products_do_not_depend_on_the_ranks(comm, kind):
     check_ranks(KINDS[kind], comm, tolerance=1e-12)
     shared, alone = KINDS[kind](comm), KINDS[kind](MPI.COMM_SELF)
     for objective in (shared, alone):
-        rows = objective.rows.rows
-        draw_curvature_rows(objective, 3, 1, max(1, rows // 2))
+        draw_curvature_rows(objective, 3, 1, max(1, objective.rows.rows // 2))
     x, along = shared.initial_point(0), shared.layout.random_normal(5)
     for name in ("hessian_product", "gauss_newton_product"):
         one, many = getattr(alone, name)(x, along), getattr(shared, name)(x, along)
@@ -88,8 +87,7 @@ def test_products_follow_a_point_that_is_changed_in_place():
 def test_the_gauss_newton_matrix_is_the_hessian_where_the_fit_is_perfect():
     objective = build_autoencoder(digits(MPI.COMM_SELF), MPI.COMM_SELF, layers=[16, 5])
     x = objective.initial_point(0)
-    answer = objective.network.answer(x[:, 0], objective.inputs)
-    objective.targets = np.array(answer)
+    objective.targets = np.array(objective.network.answer(x[:, 0], objective.inputs))
     draw_curvature_rows(objective, 0, 0, None)
     along = objective.layout.random_normal(5)
     one, other = objective.hessian_product(x, along), objective.gauss_newton_product(x, along)
@@ -184,6 +182,13 @@ def test_derivatives_of_rosenbrocks_function_agree_with_differences(size):
     check_gradient(objective, x)
     check_hessian_product(objective, x)
     check_gauss_newton_product(objective, x)
+
+    def residuals(t):
+        return np.append(10.0 * (t[1:] - t[:-1] ** 2), 1.0 - t[:-1])
+
+    jacobian = np.transpose([residuals(x[:, 0] + e) - residuals(x[:, 0] - e) for e in np.eye(size)])
+    product = 0.5 * jacobian.T @ jacobian @ x  # of central differences, exact, over steps of two
+    np.testing.assert_allclose(objective.gauss_newton_product(x, x), product)
     value, gradient = objective.value_and_gradient(np.ones((size, 1)))
     assert value == 0
     assert not gradient.any()
