@@ -68,8 +68,7 @@ def test_rows_far_from_the_origin_and_their_mean_keep_their_places():
 @pytest.mark.ranks(1, 2, 3)
 @pytest.mark.parametrize("sparse", [False, True])
 def test_places_are_continuous_on_ranks_and_by_a_mesh(comm, sparse):
-    stream = np.random.default_rng(0)
-    points = stream.normal(size=(6000, 4)).astype(np.float32)
+    points = np.random.default_rng(0).normal(size=(6000, 4)).astype(np.float32)
     model = TSNE(random_state=0, max_iter=0, perplexity=10.0)
     if sparse:
         if comm.size > 1:

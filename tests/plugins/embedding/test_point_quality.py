@@ -89,8 +89,7 @@ def where_it_goes(n, moved, places):
         u = y - places[others]
         k = 1.0 / (1.0 + (u**2).sum(axis=1))
         z = rest + 2.0 * k.sum()
-        slope = 4.0 * (p[others] * k - k**2 / z) @ u
-        return -2.0 * p[others] @ np.log(k) + np.log(z), slope
+        return -2.0 * p[others] @ np.log(k) + np.log(z), (4.0 * (p[others] * k - k**2 / z) @ u)
 
     starts = [n, *np.argsort(-p)[:2]]
     return min((minimize(loss, places[s], jac=True) for s in starts), key=lambda r: r.fun).x

@@ -99,8 +99,7 @@ def test_one_basis_serves_every_damping_without_another_product():
 
 def test_the_basis_stays_orthonormal_and_sees_the_lowest_eigenvalue():
     matrix, values, _ = indefinite(300, 1e4)
-    slices = Slices(MPI.COMM_SELF, 300)
-    basis = LanczosBasis(slices, np.random.default_rng(0).standard_normal(300))
+    basis = LanczosBasis(Slices(MPI.COMM_SELF, 300), np.random.default_rng(0).standard_normal(300))
     while len(basis) < 150:
         basis.extend(lambda v: matrix @ v)
     vectors = np.array([basis.vector(k) for k in range(len(basis))])

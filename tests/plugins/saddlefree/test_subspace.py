@@ -313,8 +313,7 @@ def test_what_is_said_of_a_run_that_diverged_is_of_all_rows(comm):
 def test_an_epoch_is_a_permutation_and_its_batches_a_partition(rows):
     schedule = BatchSchedule(rows, 7, seed=4)
     for epoch in range(4):
-        positions = schedule.positions(epoch, np.arange(rows))
-        assert sorted(positions) == list(range(rows))
+        assert sorted(schedule.positions(epoch, np.arange(rows))) == list(range(rows))
         bounds = [schedule.bounds(k) for k in range(schedule.batches)]
         assert bounds[0][0] == 0
         assert bounds[-1][1] == rows

@@ -151,5 +151,4 @@ def test_every_entry_and_every_place_counts(comm):
     changed.append(POINTS.copy())
     changed[-1][7, 2] = np.nextafter(changed[-1][7, 2], 1)
     digests = {Dataset.from_array(points, comm=comm).digests["data"] for points in changed}
-    different = {points.tobytes() + bytes(points.shape) for points in changed}
-    assert len(digests) == len(different)
+    assert len(digests) == len({points.tobytes() + bytes(points.shape) for points in changed})
