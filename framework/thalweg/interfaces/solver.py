@@ -190,7 +190,7 @@ class Solver(ABC, Generic[S]):
         return {name: getattr(state, name) for name in self.trace_columns}
 
     def whole_value(self, state: S) -> float:
-        """Value of the whole problem, which ends a run whose steps see parts of it."""
+        """Value of the whole problem, which ends a run; a solver that chose parts takes all."""
         return state.objective.value(state.x)
 
     def notes(self, state: S) -> Sequence[str]:
