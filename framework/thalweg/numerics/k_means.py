@@ -21,15 +21,14 @@ def lloyd(
     that lose all rows stay where they are.
     """
     labels = np.full(len(rows), -1)
-    number = 0
+    number, ones, ends = 0, np.ones(len(rows)), np.arange(len(rows) + 1)
     while True:
         before, labels = labels, nearest(rows, centers)
         moved = float(sum_over_ranks(comm, float((labels != before).sum())))
         if moved == 0 or number == iterations:
             return labels, centers, number
         number += 1
-        entries = np.ones(len(rows)), labels, np.arange(len(rows) + 1)
-        member = scipy.sparse.csc_matrix(entries, shape=(len(centers), len(rows)))
+        member = scipy.sparse.csc_matrix((ones, labels, ends), shape=(len(centers), len(rows)))
         counts = np.bincount(labels, minlength=len(centers))
         sums = sum_large(comm, np.column_stack([member @ rows, counts]))
         filled = sums[:, -1] > 0
