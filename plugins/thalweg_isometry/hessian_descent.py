@@ -105,10 +105,12 @@ class GaussianMaps(Objective, HessianProduct):
         size = np.sqrt(max(0.0, 1.0 / rank - self._variance))
         return size * np.random.default_rng((seed, rank)).standard_normal((rank, dimension))
 
+    def value(self, x: Array) -> float:
+        return self._total(self._active.gains(self._active.images(x)), len(x))
+
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
-        images, value, slope, _ = self._terms(x)
-        gradient = 2.0 * self._active.adjoint_times(slope, images)
-        return float(sum_over_ranks(self.comm, float(value.sum()))), gradient
+        images, squares, slope, _ = self._terms(x)
+        return self._total(squares, len(x)), 2.0 * self._active.adjoint_times(slope, images)
 
     def hessian_product(self, x: Array, direction: Array) -> Array:
         images, _, slope, curvature = self._terms(x)
@@ -119,31 +121,27 @@ class GaussianMaps(Objective, HessianProduct):
         product = 2.0 * active.adjoint_times(curvature * change, images)
         return product + 2.0 * active.adjoint_times(slope, moved)
 
+    def _total(self, squares: Array, rank: int) -> float:
+        ends, c = self._scaled(squares)
+        below, above = (scipy.special.chndtr(end, rank, c) for end in ends)
+        return float(sum_over_ranks(self.comm, float((1.0 + (below - above)).sum())))
+
+    def _scaled(self, squares: Array) -> tuple[tuple[float, ...], Array]:
+        """The ends, and squared lengths, over the variance."""
+        v = self._variance
+        return tuple(end / v for end in self._ends), np.maximum(squares / v, LEAST)
+
     def _terms(self, x: Array) -> tuple[Array, ...]:
-        """Images, and each secant's probability with its derivatives by ``||M v||^2``."""
+        """Images, ``||M v||^2``, and by these derivatives of each secant's probability."""
         key = x.tobytes()
         if self._at is None or self._at[0] != key:
             images = self._active.images(x)
-            gains = self._active.gains(images)
-            below, above = (distribution(end, gains, self._variance, len(x)) for end in self._ends)
-            value, slope, curvature = (b - a for b, a in zip(below, above, strict=True))
-            self._at = (key, (images, 1.0 + value, slope, curvature))
+            ends, c = self._scaled(squares := self._active.gains(images))
+            # By the noncentrality, the distribution falls by the density of two more degrees.
+            (b1, b2), (a1, a2) = ([density(e, len(x) + more, c) for more in (2, 4)] for e in ends)
+            slope, curvature = (a1 - b1) / self._variance, 0.5 * ((a2 - a1) - (b2 - b1))
+            self._at = (key, (images, squares, slope, curvature / self._variance**2))
         return self._at[1]
-
-
-def distribution(
-    end: float, squares: np.ndarray, variance: float, rank: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Probability that ``||A v||^2 <= end``; its first and second derivatives by ``||M v||^2``.
-
-    ``squares`` are ``||M v||^2`` of each secant, shape ``(m,)``; A has ``rank`` rows.
-    """
-    x = end / variance
-    c = np.maximum(squares / variance, LEAST)
-    # By the noncentrality, the distribution falls by the density of two more degrees.
-    first, second = (density(x, rank + more, c) for more in (2, 4))
-    slope, curvature = -first / variance, -0.5 * (second - first) / variance**2
-    return scipy.special.chndtr(x, rank, c), slope, curvature
 
 
 def density(x: float, degrees: int, c: np.ndarray) -> np.ndarray:
