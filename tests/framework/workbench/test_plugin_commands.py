@@ -32,7 +32,7 @@ def module(folder, monkeypatch, comm):
 
 
 @pytest.mark.petsc
-@pytest.mark.ranks(1, 2)
+@pytest.mark.ranks(2)
 @pytest.mark.parametrize(
     ("plugin", "part"),
     [("descent", "lbfgs"), ("clustering", "kdac"), ("saddlefree", "mlp"),
