@@ -148,7 +148,7 @@ def test_a_result_says_which_factorization_of_petsc_it_used(comm, solver, residu
     result = thalweg.minimize(objective, solver=solver, preconditioner="spectral", iterations=2)
     (note,) = (note for note in result.notes if "solves with the Laplacian" in note)
     assert "'icc': PETSc's conjugate gradients and incomplete factors" in note
-    assert f"to a residual of {residual} (" in note
+    assert f"to a residual of {residual} in at most" in note
     assert note.endswith(" weights)")
 
 
@@ -170,8 +170,7 @@ def test_a_map_that_collapsed_at_a_small_lambda_unfolds_at_a_larger_one(
     collapsed = 100.0  # the value of coinciding points: lambda times the sum of w-
     assert result.objective < 0.1 * collapsed
     values = result.trace["objective"]
-    same = np.diff(result.trace["lambda"]) == 0.0
-    assert (np.diff(values)[same] <= 0.0).all()
+    assert (np.diff(values)[np.diff(result.trace["lambda"]) == 0.0] <= 0.0).all()
 
 
 @pytest.mark.ranks(1, 3)

@@ -34,11 +34,11 @@ OWN = frozenset({"jacobi", "dense", "superlu"})
 SERIAL = frozenset({"dense", "cholmod", "mumps-serial", "petsc", "superlu"})
 
 
-def describe(name: str, rtol: float, entries: int, factor_entries: int) -> str:
-    """A method, its residual where it iterates, and its cost, in words."""
-    words = f"'{name}': {METHODS[name]}"
-    if name in ("blocks", "amg", "icc", "jacobi"):
-        words += f", to a residual of {rtol:g}"
+def describe(system: System, entries: int, factor_entries: int) -> str:
+    """A method, where it ends if it iterates, and its cost, in words."""
+    words = f"'{system.name}': {METHODS[system.name]}"
+    if system.name in ("blocks", "amg", "icc", "jacobi"):
+        words += f", to a residual of {system.rtol:g} in at most {system.iterations} iterations"
     factor = f", {factor_entries:,} in the factor" if factor_entries else ""
     return f"{words} ({entries:,} weights{factor})"
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from thalweg.engines.laplacian.contract import MatrixRows, SolutionMethod, System
 from thalweg.engines.laplacian.methods import available
-from thalweg.errors import InputError, NumericalError
+from thalweg.errors import InputError, NumericalError, RankError
 from thalweg.parallel import Layout, PETSc, raise_on_all_ranks
 from thalweg.parallel.petsc import temporary_options, unused_options, vec_over
 
@@ -84,15 +84,15 @@ class PetscSolver(SolutionMethod):
                 self.matrix.setNullSpace(self.null_space)
             self.ksp.setErrorIfNotConverged(self.direct)
             try:
-                self.ksp.setUp()
-            except PETSc.Error as error:
+                with raise_on_all_ranks(layout.comm):  # a block fails on its rank alone
+                    self.ksp.setUp()
+                    self.ksp.setUpOnBlocks()
+            except (PETSc.Error, RankError) as error:
                 self.close()
                 raise NumericalError(
                     f"the Laplacian could not be factored by '{method}' (PETSc error "
-                    f"{error.ierr}); try another method"
+                    f"{getattr(error, 'ierr', 'of another rank')}); try another method"
                 ) from error
-            if not self.direct:
-                self.ksp.setUpOnBlocks()
             for name in options_of_user:
                 if not unused_options([prefix + name]):
                     PETSc.Options().getString(USER_PREFIX + name)  # which counts as a use

@@ -72,7 +72,7 @@ class LaplacianSolver:
     components : int
         Number of components whose constants the matrix cannot see (below).
     description : str
-        The method, its residual and its cost, in words.
+        The method, where its iterations end, and its cost, in words.
 
     Raises
     ------
@@ -135,7 +135,7 @@ class LaplacianSolver:
         null_vectors = tuple(self.removal.null_vectors(limit=16))
         system = System(layout, rows, self.name, rtol, iterations, null_vectors)
         self.method = create_method(system)
-        self.description = describe(self.name, rtol, entries, self.method.factor_entries)
+        self.description = describe(system, entries, self.method.factor_entries)
 
     def solve(self, rhs: Array) -> Array:
         """The solution for ``rhs``.  Collective."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse
 
 from thalweg.engines.laplacian import LaplacianSolver, available, component_labels
@@ -224,10 +225,14 @@ def test_bad_input_is_refused_on_all_ranks(comm):
             LaplacianSolver(layout, lopsided)
 
 
-def test_a_matrix_that_is_not_positive_definite_is_a_numerical_error(comm):
-    indefinite = scipy.sparse.csr_matrix(np.array([[0.0, 9.0], [9.0, 0.0]]))
-    with pytest.raises(NumericalError, match="not positive definite"):
-        create_method(System(Layout(comm, 2), indefinite, "dense", 1e-8, 500, ()))
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("name", ["dense", pytest.param("blocks", marks=pytest.mark.petsc)])
+def test_a_matrix_that_is_not_positive_definite_is_a_numerical_error(comm, name):
+    layout = Layout(comm, 2 * comm.size)
+    matrix = scipy.linalg.block_diag(np.eye(layout.rows - 2), [[0.0, 9.0], [9.0, 0.0]])
+    rows = scipy.sparse.csr_matrix(layout.local(matrix))  # of the last rank alone not definite
+    with pytest.raises(NumericalError, match=r"not positive definite|be factored by 'blocks'"):
+        create_method(System(layout, rows, name, 1e-8, 500, ()))
 
 
 @pytest.mark.ranks(1, 2, 3)
