@@ -180,11 +180,13 @@ def fake_mpirun(folder, answer):
 def test_an_mpirun_of_another_mpi_is_broken_and_one_that_starts_nothing_is_quoted(
     monkeypatch, tmp_path
 ):
-    monkeypatch.setenv("PATH", f"{fake_mpirun(tmp_path, 'echo 1; echo 1')}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{fake_mpirun(tmp_path, 'echo of 1 ranks')}:/usr/bin:/bin")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     _, finding = doctor.launcher()
     assert finding.broken
     assert "do not see each other" in finding.problem
+    fake_mpirun(tmp_path, "echo of 2 ranksof 2 ranks")
+    assert [finding.problem for finding in doctor.launcher()] == ["", ""]
     fake_mpirun(tmp_path, "echo ------ >&2; echo not as root >&2; exit 1")
     _, finding = doctor.launcher()
     assert not finding.broken
