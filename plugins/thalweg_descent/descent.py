@@ -212,6 +212,8 @@ class Descent(Solver[DescentState]):
                     memory = direction.reset(memory)
                     continue
                 # B is not positive definite here, or its solve failed.
+                if not metric.is_identity:
+                    state.objective.note("where B^-1 g does not descend, the gradient is followed")
                 p, slope = -state.gradient, -agreed(comm, state.gradient_norm * state.gradient_norm)
             largest = float(np.einsum("ij,ij->i", p, p).max()) if p.size else 0.0
             reach = math.sqrt(max_over_ranks(comm, largest))

@@ -57,8 +57,7 @@ def minimize(objective, solver, **options):
 @pytest.mark.parametrize("problem", ["quadratic", "rosenbrock", "chain"])
 def test_every_step_lowers_the_objective(solver, problem, request):
     objective = request.getfixturevalue(problem)(MPI.COMM_SELF)
-    limit = 2000 if solver in FAST else 300
-    result = minimize(objective, solver, iterations=limit, gradient=1e-6)
+    result = minimize(objective, solver, iterations=2000 if solver in FAST else 300, gradient=1e-6)
     assert np.all(np.diff(result.trace["objective"]) <= 0)
     assert np.all(np.isfinite(result.x))
     assert result.objective < 0.01 * result.trace["objective"][0]
@@ -265,6 +264,14 @@ def test_without_growth_steps_only_shrink_until_the_objective_changes(rosenbrock
     for trials in (2, 40):
         notes = minimize(objective, GradientDescent(trials=trials), iterations=300).notes
         assert any("line search used all of its trials" in note for note in notes) is (trials == 2)
+
+
+def test_where_a_preconditioner_does_not_descend_the_gradient_is_followed_with_a_note(rosenbrock):
+    for function in (np.negative, np.copy):
+        solver = GradientDescent(preconditioner=Applied(function))
+        result = minimize(rosenbrock(MPI.COMM_SELF), solver, iterations=30)
+        assert any("does not descend" in note for note in result.notes) is (function is np.negative)
+        assert result.objective < 0.25 * result.trace["objective"][0]
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "gradient-descent", "nonlinear-cg"])
