@@ -153,8 +153,7 @@ def test_rows_that_one_rank_wrote_come_back_on_three(comm, bowl, folder, kind):
     whole = np.arange(46.0).reshape(23, 2)
     if comm.rank == 0:
         # A communicator of one rank that is not COMM_SELF, as COMM_WORLD is on one rank.
-        alone = build(MPI.COMM_SELF.Dup())
-        Checkpoints(folder).write(alone, 1, {"held": Held(whole, ())})
+        Checkpoints(folder).write(build(MPI.COMM_SELF.Dup()), 1, {"held": Held(whole, ())})
     comm.Barrier()
     objective = build(comm)
     found = Checkpoints(folder).read(objective)["held"]

@@ -298,8 +298,7 @@ def test_rows_without_a_label_are_told_alike_in_all_forms(views, tmp_path):
     for section, other in (({**data, "labels": file}, {}), (data, {"other_labels": [file]})):
         result = thalweg.run({"data": section, "objective": {**objective, **other}})
         assert result.metrics["clusters"] == 2
-    times = np.where(given > 0, np.datetime64("2020-01-01"), np.datetime64("NaT"))
-    for form in (none, times):
+    for form in (none, np.where(given > 0, np.datetime64("2020-01-01"), np.datetime64("NaT"))):
         with pytest.raises(InputError, match="give each row a label"):
             KDAC(**SETTINGS).fit(points, form)
     found = KDAC(**SETTINGS).fit(points, [1 if label else "1" for label in given])

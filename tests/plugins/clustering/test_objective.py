@@ -190,8 +190,7 @@ def test_every_solver_solves_every_kernel_and_task(kernel, views, make):
         objective.initial_blocks = lambda _x, held=blocks: held
         objective.outcome = lambda _x: {"measures": {}, "labels": np.zeros(30, int)}
         limit = 1000 if solver == "dimension-growth" else 150  # it has all columns at its end alone
-        result = thalweg.minimize(objective, x0=x, solver=solver, iterations=limit)
-        w = result.x
+        w = thalweg.minimize(objective, x0=x, solver=solver, iterations=limit).x
         np.testing.assert_allclose(w.T @ w, np.eye(2), atol=1e-9)
         value, gradient = objective.value_and_gradient(w)
         assert value <= start + 1e-12 * abs(start), (task, solver)

@@ -159,8 +159,7 @@ def test_scores_of_several_labelings_are_counted_pair_by_pair():
     table = [[normalized_mutual_info_score(a, b) for b in found.T] for a in true.T]
     np.testing.assert_allclose(scores["table"], table)
     assert scores["best"] == pytest.approx(np.mean(np.max(table, axis=1)))
-    assignments = permutations(range(3), 2)
-    best = max(sum(scores["table"][[0, 1], list(pair)]) / 2 for pair in assignments)
+    best = max(sum(scores["table"][[0, 1], list(pair)]) / 2 for pair in permutations(range(3), 2))
     assert scores["matched"] == pytest.approx(best)
     a, b = np.triu_indices(40, 1)
     truth, guess = ((part[a] == part[b]).any(axis=1) for part in (true, found))

@@ -69,8 +69,7 @@ def test_columns_of_few_values_and_two_columns_are_searched_too():
     centers = 7.0 * np.eye(3, 5)[groups] + stream.standard_normal((300, 5))
     binary = stream.integers(0, 2, (300, 8))
     mixed = centers @ np.linalg.qr(stream.standard_normal((5, 5)))[0]
-    found = find_view(np.concatenate([mixed, binary], axis=1), [given])
-    assert found is not None
+    assert find_view(np.concatenate([mixed, binary], axis=1), [given]) is not None
     assert find_view(centers[:, :2], [given]).clusters == 3
 
 

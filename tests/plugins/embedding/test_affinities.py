@@ -148,8 +148,7 @@ def test_components_are_tied_together_and_a_connected_graph_is_left_alone(comm, 
     generator = np.random.default_rng(0)
     apart = np.repeat(1e3 * np.eye(3), 12, axis=0) + generator.normal(size=(36, 3))
     data = Dataset.from_array(apart, comm=comm)
-    weights = entropic_affinities(data, 3.0, graph)
-    tied, components = tied_together(data.layout, weights)
+    tied, components = tied_together(data.layout, entropic_affinities(data, 3.0, graph))
     assert components == 3
     whole = data.layout.gather_rows(np.asarray(scipy.sparse.csr_matrix(tied).todense()))
     np.testing.assert_allclose(whole, whole.T, atol=1e-18)

@@ -74,8 +74,7 @@ def test_an_embedding_does_not_depend_on_where_rows_are_brought(comm, options):
     wanted = vectors_of(alone)
     for name, mine in vectors_of(objective).items():
         close = 1e-6 if name.islower() else 1e-2  # solutions end at rough residuals
-        error = np.abs(mine - wanted[name]).max()
-        assert error <= close * np.abs(wanted[name]).max(), name
+        assert np.abs(mine - wanted[name]).max() <= close * np.abs(wanted[name]).max(), name
 
 
 @pytest.mark.ranks(2, 3)

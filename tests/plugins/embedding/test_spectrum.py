@@ -31,8 +31,7 @@ def shortfall(objective, lambda_, places, fitted):
 def test_each_stop_is_as_good_as_a_fit_of_its_own(comm, monkeypatch):
     factored, made = SpectralDirection._factored, []
     monkeypatch.setattr(SpectralDirection, "_factored", lambda *a: made.append(1) or factored(*a))
-    data = Dataset.from_array(POINTS, comm=comm)
-    stops = spectrum(data, LAMBDAS, degrees_of_freedom=[0.5])
+    stops = spectrum(Dataset.from_array(POINTS, comm=comm), LAMBDAS, degrees_of_freedom=[0.5])
     assert made == [1]
     assert [*stops][2:] == [
         "λ = 1/3: like UMAP",

@@ -205,8 +205,7 @@ def test_a_script_for_optax_changes_one_line():
     assert trained(ours) < 0.5 * trained(optax.adam(1e-2))
     with pytest.raises(InputError, match="give the parameters"):
         ours.update(start, ours.init(start))
-    turned = jax.tree_util.tree_map(np.transpose, start)
-    for other in (turned, jax.tree_util.tree_leaves(start)):
+    for other in (jax.tree_util.tree_map(np.transpose, start), jax.tree_util.tree_leaves(start)):
         with pytest.raises(InputError, match="the shapes of the parameters"):
             ours.update(other, ours.init(start), start)
     with pytest.raises(InputError, match="'l2' of saddle_free must be at least 0"):

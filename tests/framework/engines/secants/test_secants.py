@@ -216,8 +216,7 @@ def test_pairs_that_are_no_points_are_refused(pairs, word):
 def test_a_sample_is_the_wanted_share_whatever_the_number_of_points():
     chosen = TileChoice(ScanOptions(fraction=0.25, seed=7), 10**9 * TILE)
     cells = [(r, c) for r in range(0, 10**9, 10**7) for c in range(r, r + 200)]
-    share = np.mean([chosen(r * TILE, c * TILE) for r, c in cells])
-    assert share == pytest.approx(0.25, abs=0.02)
+    assert np.mean([chosen(r * TILE, c * TILE) for r, c in cells]) == pytest.approx(0.25, abs=0.02)
     other = TileChoice(ScanOptions(fraction=0.25, seed=8), 10**9 * TILE)
     both = np.mean([chosen(r * TILE, c * TILE) and other(r * TILE, c * TILE) for r, c in cells])
     assert both == pytest.approx(0.25**2, abs=0.01)

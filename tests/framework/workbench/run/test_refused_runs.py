@@ -86,8 +86,7 @@ def test_methods_whose_labels_look_alike_are_compared(tmp_path):
     methods = [{"label": "λ"}, {"label": "SD"}, {"label": "SD-"}]
     results = compare({**QUICK, "method": methods}, tmp_path / "all", comm=MPI.COMM_SELF)
     assert list(results) == ["λ", "SD", "SD-"]
-    found = json.loads((tmp_path / "all" / "comparison.json").read_text())["methods"]
-    for row in found:
+    for row in json.loads((tmp_path / "all" / "comparison.json").read_text())["methods"]:
         assert (tmp_path / "all" / row["folder"] / "result.json").exists()
     assert not (tmp_path / "all" / "result.json").exists()
 
@@ -104,8 +103,7 @@ def test_data_and_labels_may_move(tmp_path):
             "stop": {"iterations": iterations, "decrease": 0.0},
             "output": {"pictures": False},
         }
-        resume = name == "there"
-        result = thalweg.run(config, tmp_path / "run", resume=resume, comm=MPI.COMM_SELF)
+        result = thalweg.run(config, tmp_path / "run", resume=name == "there", comm=MPI.COMM_SELF)
     assert result.iterations == 4
     assert len(result.trace) == 5
 
