@@ -190,9 +190,10 @@ def _iterations(problem: Problem, edges: float) -> PhaseEstimate:
     weighted = problem.objective.get("repulsive_weights") == "squared-distances"
     few = repulsion == "auto" and rows < defaults.GRID_ROWS.get(d, math.inf)
     if weighted or few or repulsion == "exact":
-        arrays = map_bytes * MAP_ARRAYS + 8.0 * n * rows * weighted
+        pairs = 8.0 * n * rows * weighted  # as much again, and all rows, while weights are made
+        moving = max(map_bytes * 4.0, pairs + 16.0 * rows * problem.columns * weighted)
         advice = "use repulsion = 'grid' or 'auto', and equal repulsive weights"
-        return PhaseEstimate("iterations", arrays, map_bytes * 4.0, advice)
+        return PhaseEstimate("iterations", map_bytes * MAP_ARRAYS + pairs, moving, advice)
     modes = min(MAX_MODES, MODES * rows)
     if ranks > 1 and d > 1 and rows >= defaults.SLAB_ROWS:
         # Ranks share modes of both signs along one axis.

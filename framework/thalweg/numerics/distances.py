@@ -18,7 +18,8 @@ def squared_distance(x, y):  # type: ignore[no-untyped-def]
 def squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Squared distances of all rows of ``a`` from all of ``b``; not for rows that are close."""
     squares = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b)
-    return np.maximum(squares - 2.0 * (a @ b.T), 0.0)
+    squares -= (2.0 * a) @ b.T  # of all these numbers no more than two are held
+    return np.maximum(squares, 0.0, out=squares)
 
 
 def unit_rows(rows: np.ndarray) -> np.ndarray:

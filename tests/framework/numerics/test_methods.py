@@ -1,6 +1,7 @@
 """Methods do what their textbooks say, on small vectors and at any number of ranks."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -131,6 +132,16 @@ def test_as_many_components_as_rows_end_with_one_that_is_zero(comm, monkeypatch,
     sizes = np.linalg.svd(whole - whole.mean(axis=0))[1]
     wanted = pytest.approx(sizes, abs=100.0 * float(np.finfo(kind).eps * sizes[0]))
     assert np.linalg.norm(found, axis=0) == wanted
+
+
+def test_squared_distances_hold_no_more_than_two_numbers_for_each_pair():
+    points = np.random.default_rng(0).random((600, 3))
+    tracemalloc.start()
+    squared = squared_distances(points, points)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 2.2 * squared.nbytes
+    np.testing.assert_allclose(squared, cdist(points, points, "sqeuclidean"), atol=1e-14)
 
 
 def test_distances_that_differ_by_the_order_of_coordinates_tie():

@@ -32,6 +32,9 @@ def test_columns_count_where_rows_are_few():
     for rows, columns, taken in ((1500, 8000, 0.58), (3000, 4000, 0.91), (8000, 1000, 0.58)):
         planned = plan(t_sne, 1, rows=rows, columns=columns).memory / 2**30  # as runs took, in GiB
         assert planned == pytest.approx(taken, rel=0.25)
+    weighted = {"name": "elastic-embedding", "repulsive_weights": "squared-distances"}
+    found = plan({"data": {"name": "blobs"}, "objective": weighted}, 1, rows=8000, columns=20)
+    assert found.memory / 2**30 == pytest.approx(1.22, rel=0.1)  # as a run took, too
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
