@@ -143,8 +143,7 @@ def test_the_example_runs(cls):
     parser, names = doctest.DocTestParser(), {cls.__name__: cls}
     test = parser.get_doctest(inspect.getdoc(cls), names, cls.__name__, None, 0)
     assert test.examples
-    result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test)
-    assert result.failed == 0
+    assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed == 0
 
 
 def test_parameters_of_other_programs_are_refused_with_a_hint():

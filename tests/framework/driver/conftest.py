@@ -31,8 +31,7 @@ class Bowl(Objective, Homotopy):
     def value_and_gradient(self, x):
         weight = 1.0 + np.arange(self.layout.start, self.layout.stop)[:, None]
         away = x - self._target
-        value = sum_over_ranks(self.comm, 0.5 * float((weight * away**2).sum()))
-        return value, weight * away
+        return sum_over_ranks(self.comm, 0.5 * float((weight * away**2).sum())), weight * away
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -98,8 +98,7 @@ def test_the_run_of_a_killed_process_is_resumed_at_once(comm, folder, owner):
 @pytest.mark.parametrize("alive", [True, False])
 def test_of_a_process_on_another_host_its_signs_of_life_decide(tmp_path, owner, alive):
     thalweg.run(QUICK, tmp_path / "out", comm=MPI.COMM_SELF)
-    process = owner(tmp_path / "out")
-    process.kill()
+    owner(tmp_path / "out").kill()
     file = tmp_path / "out" / ".lock"
     lines = file.read_text().splitlines()
     lines = ["host=elsewhere" if line.startswith("host=") else line for line in lines]

@@ -44,8 +44,7 @@ def test_what_one_rank_raises_all_raise(comm, tool):
 def test_what_the_root_raises_all_raise(comm):
     with pytest.raises(InputError, match="unreadable"):
         on_root(comm, lambda: (_ for _ in ()).throw(OSError("unreadable")))
-    kind = LookupError if comm.rank == 0 else RankError
-    with pytest.raises(kind, match="gone"):
+    with pytest.raises(LookupError if comm.rank == 0 else RankError, match="gone"):
         on_root(comm, lambda: (_ for _ in ()).throw(LookupError("gone")))
     if comm.size > 1:
         with pytest.raises((RankError, AttributeError)):

@@ -53,8 +53,7 @@ def _local_rows(comm):
     """Uneven blocks; the last rank of several holds nothing."""
     if comm.size == 1:
         return ROWS
-    share = ROWS // (comm.size - 1)
-    counts = [share] * (comm.size - 1) + [0]
+    counts = [ROWS // (comm.size - 1)] * (comm.size - 1) + [0]
     counts[0] += ROWS - sum(counts)
     return counts[comm.rank]
 

@@ -16,8 +16,7 @@ from thalweg_embedding.relocation import Relocation
 def data(layout, clusters=30):
     """Clouds in 10 dimensions, in an order that has nothing to do with place."""
     centers = 4.0 * np.random.default_rng(0).standard_normal((clusters, layout.columns))
-    numbers = np.arange(layout.start, layout.stop)
-    return centers[numbers % clusters] + layout.random_normal(1)
+    return centers[np.arange(layout.start, layout.stop) % clusters] + layout.random_normal(1)
 
 
 @pytest.mark.ranks(1, 2, 3)

@@ -227,8 +227,7 @@ def test_the_error_of_a_value_covers_that_of_the_repulsion(comm):
     share, weight = umap.repulsion.relative_error, umap.homotopy_parameter
     assert CombinedPairs(umap.repulsion, umap.repulsion, (1.0, 1.0)).relative_error == 2.0 * share
     # Of the last one the value is near zero, where its terms are not.
-    near_zero = (umap.value(x) + 5.0 * correlation) / correlation
-    for density in (0.0, 5.0, near_zero):
+    for density in (0.0, 5.0, (umap.value(x) + 5.0 * correlation) / correlation):
         objective, more = (
             built(objectives.umap_embedding, density=density, lambda_=weight * (1.0 + part))
             for part in (0.0, share)

@@ -70,8 +70,7 @@ def test_a_family_of_ones_own_embeds():
 
     def formula(places):
         d = cdist(places, places, "sqeuclidean")
-        repelled = ((1 + d) ** -0.5).sum() - 40.0
-        return (weights * (np.sqrt(1 + d) - 1)).sum() + np.log(repelled)
+        return (weights * (np.sqrt(1 + d) - 1)).sum() + np.log(((1 + d) ** -0.5).sum() - 40.0)
 
     half = objective.value(0.5 * result.x)
     difference = formula(0.5 * result.x) - formula(result.x)

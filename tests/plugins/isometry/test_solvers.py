@@ -217,8 +217,7 @@ def test_an_interrupted_run_resumes_to_the_bit(comm, digits, secants_of, solver)
     secants = secants_of(digits[:20], comm)
     goal = KeptNeighbors(secants, 3, 6, 1.0) if solver == "candidate-rounds" else None
     objective = NearIsometry(secants, None if goal else 0.4, None, goal)
-    x = objective.initial_point(0)
-    check_resumption(lambda: kind(**options), objective, x, steps=3)
+    check_resumption(lambda: kind(**options), objective, objective.initial_point(0), steps=3)
 
 
 @pytest.mark.ranks(2)

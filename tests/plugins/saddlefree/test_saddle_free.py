@@ -136,8 +136,7 @@ def test_every_evaluation_is_counted_also_those_that_lead_nowhere():
 
 
 def test_at_an_exact_saddle_it_follows_negative_curvature():
-    objective = jax_objective(ginzburg_landau, np.zeros(30))
-    state = SaddleFree().init(objective, np.zeros((30, 1)))
+    state = SaddleFree().init(jax_objective(ginzburg_landau, np.zeros(30)), np.zeros((30, 1)))
     assert state.gradient_norm == 0.0
     for _ in range(30):
         state = SaddleFree().step(state)

@@ -228,8 +228,7 @@ def pairs(count):
     i, j = np.triu_indices(60, 1)
     order = random.permutation(len(i))[:count]
     # Few different values, so that ties are decided by the numbers.
-    mapped = 1.0 + random.integers(-5, 6, count) / 10.0
-    return i[order], j[order], np.ones(count), mapped
+    return i[order], j[order], np.ones(count), 1.0 + random.integers(-5, 6, count) / 10.0
 
 
 @pytest.mark.ranks(1, 3)
