@@ -106,7 +106,7 @@ def _checked(seed: int, callback: Any, homotopy: Any, checkpoint: Any) -> tuple[
     # As a path, the empty name is the current folder.
     if checkpoint == "" or not isinstance(checkpoint, str | os.PathLike | None):
         raise InputError(f"checkpoint must be the name of a folder, or None, not {checkpoint!r}")
-    return int(SEED.check(seed, "minimize")), (None if checkpoint is None else Path(checkpoint))
+    return int(SEED.check(seed, "minimize")), None if checkpoint is None else Path(checkpoint)
 
 
 def _plain_fields(part: Any) -> list[Any]:
