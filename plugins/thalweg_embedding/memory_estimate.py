@@ -41,6 +41,9 @@ TRIED = 4096.0
 #: Bytes for a pair of points while affinities of all pairs are made.
 DENSE_BYTES = 60.0
 
+#: Bytes of an edge in the matrix whose eigenvectors are sought, with its copies.
+EIGEN_BYTES = 50.0
+
 #: Arrays of the map's shape that a run holds: iterate, gradient, trials and L-BFGS's pairs.
 MAP_ARRAYS = 32
 
@@ -77,6 +80,8 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
         made, edges = [_neighbors(problem, k), _affinities(problem, k)], 1.4 * k
     n, columns, advice = problem.local_rows, problem.columns, "use [data] components"
     size = 24.0 * decomposed_size(rows, columns) ** 2 + 16.0 * n * columns
+    if options.get("init") == "spectral":  # rank 0 holds the graph's matrix, and 20 vectors
+        size = (EIGEN_BYTES * edges + 160.0) * rows
     start = PhaseEstimate("start", 0.0, size, advice)
     measures = PhaseEstimate("measures", 0.0, _sought(n, columns), advice)
     run = [*_laplacian(problem), _iterations(problem, edges)]

@@ -1,5 +1,6 @@
 """The solver ``eigen``: the eigenvectors of smallest eigenvalues, in one step."""
 
+import contextlib
 import functools
 import importlib.util
 from collections.abc import Sequence
@@ -26,6 +27,10 @@ SHIFT = 1e-6
 #: which the eigenvalues near zero nearly agree, and some are missed.
 SHARE = 0.01
 
+#: Restarts after which Lanczos' method gives way to one with a factor, and its tolerance, relative
+#: to the largest eigenvalue, over that of the residuals, relative to the smallest; by hand.
+RESTARTS, SMALLEST = 40, 1e-5
+
 ADVICE = "try method = 'dense', or remove rows that equal others"
 
 
@@ -45,8 +50,8 @@ class Eigen(Solver[EigenState]):
     ----------
     method
         On rank 0, ``"slepc"`` and ``"arpack"``: Krylov methods with a factored matrix;
-        ``"dense"``: LAPACK; ``"auto"``: dense up to 1,500 rows, then SLEPc where it is installed,
-        else ARPACK.
+        ``"dense"``: LAPACK; ``"auto"``: dense up to 1,500 rows, then ARPACK without a factor, and
+        where eigenvalues lie too close for that SLEPc if it is installed, else ARPACK.
     tolerance
         Largest residual |Av - lambda v| relative to the eigenvalue lambda.  What rounding
         leaves, N eps ||A||_inf for N rows, is allowed on top.  The run ends as
@@ -75,8 +80,7 @@ class Eigen(Solver[EigenState]):
         values, residuals = objective.residuals(vectors)
         absolute = abs(objective.matrix.copy())  # which would sort the matrix itself
         largest = float(np.asarray(absolute.sum(axis=1)).max(initial=0.0))
-        norm = float(max_over_ranks(layout.comm, largest))
-        rounding = layout.rows * np.finfo(float).eps * norm
+        rounding = layout.rows * np.finfo(float).eps * float(max_over_ranks(layout.comm, largest))
         limits = self.tolerance * np.abs(values) + rounding
         if (np.abs(values) <= rounding).any():
             objective.note(
@@ -140,17 +144,32 @@ class Eigen(Solver[EigenState]):
             return np.asarray(
                 scipy.linalg.eigh(dense, subset_by_index=(0, dimensions - 1), check_finite=False)[1]
             )
-        vectors = krylov(matrix, null, shift, dimensions + 1)
+        vectors = self._by_lanczos(matrix, null, dimensions + 1) if self.method == "auto" else None
+        if vectors is None:
+            vectors = krylov(matrix, null, shift, dimensions + 1)
         # One direction of these, the nearest to the null vector, is taken out.
         inside = vectors @ scipy.linalg.null_space((null @ vectors)[None, :])
         values, turn = np.linalg.eigh(inside.T @ (matrix @ inside))
         return np.asarray(inside @ turn[:, np.argsort(values)])[:, :dimensions]
 
+    def _by_lanczos(self, matrix, null, count):  # type: ignore[no-untyped-def]
+        """None if that takes too many products: a factor is quicker, however much it takes."""
+        top = float(abs(matrix).sum(axis=1).max())
+        turned = scipy.sparse.linalg.LinearOperator(matrix.shape, lambda x: top * x - matrix @ x)
+        start = np.random.default_rng(0).standard_normal(len(null))
+        with contextlib.suppress(scipy.sparse.linalg.ArpackNoConvergence):
+            values, vectors = scipy.sparse.linalg.eigsh(
+                turned, count, which="LA", v0=start, tol=SMALLEST * self.tolerance, maxiter=RESTARTS
+            )
+            if (top - values[:-1] > SMALLEST * top).all():
+                return vectors
+        return None
+
     def _by_arpack(self, matrix, null, shift, count):  # type: ignore[no-untyped-def]
-        start = np.random.default_rng(0).standard_normal((matrix.shape[0], count + 1))
-        start -= np.outer(null, null @ start)
+        start = np.random.default_rng(0).standard_normal(len(null))
+        start -= null * (null @ start)
         return scipy.sparse.linalg.eigsh(
-            matrix, count, sigma=-shift, which="LM", v0=start[:, 0], tol=SHARE * self.tolerance
+            matrix, count, sigma=-shift, which="LM", v0=start, tol=SHARE * self.tolerance
         )[1]
 
     def _by_slepc(self, SLEPc, prefix, matrix, null, shift, count):  # type: ignore[no-untyped-def]

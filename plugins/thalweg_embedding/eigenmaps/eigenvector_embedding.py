@@ -126,5 +126,4 @@ def signed(layout: Layout, columns: np.ndarray) -> np.ndarray:
     whole = layout.gather_rows(columns)
     sizes = np.abs(whole)
     first = (sizes >= (1.0 - 1e-6) * sizes.max(axis=0)).argmax(axis=0)
-    signs = np.where(whole[first, np.arange(whole.shape[1])] < 0.0, -1.0, 1.0)
-    return columns * signs
+    return columns * np.where(whole[first, np.arange(whole.shape[1])] < 0.0, -1.0, 1.0)

@@ -23,7 +23,7 @@ from thalweg.result import Status
 from thalweg.testing import check_gradient
 from thalweg_embedding import LaplacianEigenmaps, LocallyLinearEmbedding
 from thalweg_embedding.affinities.row_affinities import entropic_rows
-from thalweg_embedding.eigenmaps import neighbor_graph
+from thalweg_embedding.eigenmaps import eigen_solver, neighbor_graph
 from thalweg_embedding.eigenmaps.eigen_solver import Eigen
 from thalweg_embedding.eigenmaps.eigenmaps_from_data import (
     laplacian_eigenmaps,
@@ -35,7 +35,7 @@ from thalweg_embedding.eigenmaps.neighbor_graph import nearest_pairs
 BUILDERS = {"laplacian-eigenmaps": laplacian_eigenmaps, "lle": locally_linear_embedding}
 HAS_SLEPC = importlib.util.find_spec("slepc4py") is not None
 SLEPC = pytest.param("slepc", marks=pytest.mark.skipif(not HAS_SLEPC, reason="needs slepc4py"))
-every_method = pytest.mark.parametrize("method", ["dense", SLEPC, "arpack"])
+every_method = pytest.mark.parametrize("method", ["auto", "dense", SLEPC, "arpack"])
 every_problem = pytest.mark.parametrize("name", BUILDERS)
 
 
@@ -47,7 +47,8 @@ def roll(comm, rows=211):
 @every_problem
 @every_method
 @pytest.mark.parametrize("points", ["roll", "clusters"])
-def test_eigenvectors_are_those_of_a_dense_solver(comm, name, method, points):
+def test_eigenvectors_are_those_of_a_dense_solver(comm, name, method, points, monkeypatch):
+    monkeypatch.setattr(eigen_solver, "DENSE_ROWS", 100)
     # Clusters in a row, connected by one pair each, have as many eigenvalues near zero.
     dataset = clusters(comm, 240, 12) if points == "clusters" else roll(comm)
     objective = BUILDERS[name](dataset, comm, dimensions=3)
