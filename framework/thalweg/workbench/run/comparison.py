@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from thalweg.errors import NumericalError
 from thalweg.interfaces import Homotopy, Objective
 from thalweg.parallel import MPI, abort_on_error, collective_call, on_root
 from thalweg.parallel.threads import restored_thread_limits
@@ -37,6 +38,12 @@ def compare(
         dataset, objective = build_objective(configuration, comm)
         facts["digests"] = digests(dataset)
         results: dict[str, Result] = {}
+
+        def minimized(label: str, job: Job, _: MPI.Comm) -> None:
+            results[label] = result = job.minimized(quiet=quiet)
+            if job.directory is not None:
+                job.directory.write_result(comm, result, facts)
+
         folders = method_folders([method.label for method in configuration.methods])
         with abort_on_error(comm):
             jobs = {}
@@ -47,16 +54,18 @@ def compare(
                 jobs[method.label] = Job(own, dataset, objective, part, facts)
             if directory is not None:
                 on_root(comm, lambda: directory.claim(configuration, False))
+            failures: list[str] = []
             for label, job in _on_equal_terms(jobs, objective, configuration.run["seed"]):
-                results[label] = result = job.minimized(quiet=quiet)
-                if job.directory is not None:
-                    job.directory.write_result(comm, result, facts)
-                if result.status is Status.INTERRUPTED:
+                if failure := attempted(comm, partial(minimized, label, job), f"method '{label}'"):
+                    failures.append(failure)
+                elif results[label].status is Status.INTERRUPTED:
                     break
+        if not results:
+            raise NumericalError("; ".join(failures))
 
         def write() -> None:
             if directory is not None:
-                _write_comparison(directory, results, folders, facts)
+                _write_comparison(directory, results, folders, facts | {"failures": failures})
 
         # Metrics and pictures that fail must not cost the results of any method; a comparison that
         # a signal stopped is given no time for them.
@@ -69,9 +78,9 @@ def compare(
             traces = {label: result.trace for label, result in results.items()}
             file, title = directory.path / "convergence.png", configuration.objective["name"]
             draw = partial(draw_convergence, file, traces, title)
-            if failure := attempted(comm, lambda _: comm.rank == 0 and draw(), "the pictures"):
-                label, last = list(results.items())[-1]
-                results[label] = replace(last, notes=(*last.notes, failure))
+            failures += [attempted(comm, lambda _: comm.rank == 0 and draw(), "the pictures")]
+        label, last = list(results.items())[-1]
+        results[label] = replace(last, notes=(*last.notes, *filter(None, failures)))
         return results
 
 

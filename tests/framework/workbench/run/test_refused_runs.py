@@ -8,11 +8,12 @@ import pytest
 import tomli_w
 
 import thalweg
-from thalweg.errors import InputError
+from thalweg.errors import InputError, NumericalError
 from thalweg.parallel import MPI, Layout
 from thalweg.workbench.memory import require_vectors
 from thalweg.workbench.run import compare
 from thalweg.workbench.run.comparison import method_folders
+from thalweg.workbench.run.single_run import Job
 from thalweg_descent.lbfgs import LBFGS
 from thalweg_embedding.preconditioners.diagonal import FixedPoint
 
@@ -89,6 +90,25 @@ def test_methods_whose_labels_look_alike_are_compared(tmp_path):
     for row in json.loads((tmp_path / "all" / "comparison.json").read_text())["methods"]:
         assert (tmp_path / "all" / row["folder"] / "result.json").exists()
     assert not (tmp_path / "all" / "result.json").exists()
+
+
+def test_a_method_that_fails_costs_no_other_its_result(tmp_path, monkeypatch):
+    minimized, bad = Job.minimized, {"bad"}
+
+    def some(job, **options):
+        if job.directory.path.name in bad:
+            raise NumericalError("a product is not finite")
+        return minimized(job, **options)
+
+    monkeypatch.setattr(Job, "minimized", some)
+    own = {**QUICK, "method": [{"label": name} for name in ("first", "bad", "last")]}
+    results = compare(own, tmp_path / "all", comm=MPI.COMM_SELF)
+    stated = json.loads((tmp_path / "all" / "comparison.json").read_text())["failures"]
+    assert stated == ["method 'bad' failed: a product is not finite"]
+    assert (list(results), results["last"].notes[-1:]) == (["first", "last"], (*stated,))
+    bad |= {"first", "last"}
+    with pytest.raises(NumericalError, match="method 'bad' failed: a product"):
+        compare(own, tmp_path / "none", comm=MPI.COMM_SELF)
 
 
 def test_data_and_labels_may_move(tmp_path):
