@@ -80,9 +80,7 @@ class Status(Enum):
     @property
     def exit_code(self) -> int:
         """Exit code of the command line for a run that ends so: 0, 3 or 75."""
-        if self.failed:
-            return 3
-        return 75 if self is Status.INTERRUPTED else 0
+        return 3 if self.failed else 75 if self is Status.INTERRUPTED else 0
 
 
 class Trace:

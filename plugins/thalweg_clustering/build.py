@@ -344,8 +344,7 @@ def _prepare(
 
 def _exact_seconds(rows: int, function: KernelFunction) -> float:
     """Seconds that exact sums of a run take on one core."""
-    pair = COMPILED_PAIR if function.gaussian else ARRAY_PAIR
-    return PASSES * 0.5 * float(rows) ** 2 * pair
+    return PASSES * 0.5 * float(rows) ** 2 * (COMPILED_PAIR if function.gaussian else ARRAY_PAIR)
 
 
 def approximation_for(rows: int, function: KernelFunction, width_given: bool) -> str:

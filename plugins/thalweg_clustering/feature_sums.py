@@ -205,8 +205,7 @@ class NystromKernel(ProjectedKernel):
         for column in range(rank):
             part = moments[:, column, :-1]
             scatter -= signs[column] * part.T @ part
-        value = -float((sums**2 @ signs).sum())
-        return value, symmetric((2.0 / self.sigma**2) * scatter)
+        return -float((sums**2 @ signs).sum()), symmetric((2.0 / self.sigma**2) * scatter)
 
     def _product(
         self, w: np.ndarray, by: np.ndarray, points: np.ndarray, left: np.ndarray, b: np.ndarray

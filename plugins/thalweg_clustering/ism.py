@@ -210,8 +210,7 @@ class ISM(RoundSolver[ISMState]):
         if moved.refusals:
             return moved
         shift = 0.25 * moved.shift
-        negligible = shift < 1e-3 * float(np.abs(phi).max())
-        return replace(moved, shift=0.0 if negligible else shift)
+        return replace(moved, shift=0.0 if shift < 1e-3 * float(np.abs(phi).max()) else shift)
 
     def _with_commutator(self, state: ISMState) -> ISMState:
         """The state whose ``past`` and ``errors`` end with those of W."""

@@ -206,8 +206,9 @@ class KernelSums:
         def add(
             here: np.ndarray, there: np.ndarray, thread: int, rows: slice, tile: np.ndarray
         ) -> None:
-            lengths = squared_distances(here[rows], there)
-            totals[thread] += float((np.abs(tile) * lengths**2).sum())
+            totals[thread] += float(
+                (np.abs(tile) * squared_distances(here[rows], there) ** 2).sum()
+            )
 
         for block in Ring(self.layout).blocks(z, factor, points, each_pair_once=True):
             others, other_factor, other_points = block.arrays
@@ -245,8 +246,7 @@ class KernelSums:
                 block = tiles[thread, : shape[0] * shape[1]].reshape(shape)
                 self._fill(own[:3], chunk, block)
                 if triangle and first < high:
-                    later = np.arange(first, last) > np.arange(low, high)[:, None]
-                    block *= later
+                    block *= np.arange(first, last) > np.arange(low, high)[:, None]
                 sums[low:high, :columns] += block @ received_values[first:last]
                 sums[low:high, columns] += block.sum(axis=1)
                 parts[thread, first:last, :columns] += block.T @ own[3]

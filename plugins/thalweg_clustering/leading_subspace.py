@@ -112,8 +112,7 @@ def orthonormal_columns(
         if gram.shape[0] == 0:
             return block
         scale = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
-        eigenpairs = tuple(np.linalg.eigh(gram / np.outer(scale, scale)))
-        values, vectors = agreed(layout.comm, eigenpairs)
+        values, vectors = agreed(layout.comm, tuple(np.linalg.eigh(gram / np.outer(scale, scale))))
         independent = values > 1e-12 * values[-1] if values[-1] > 0 else values > np.inf
         block = (block / scale) @ (vectors[:, independent] / np.sqrt(values[independent]))
     return block

@@ -64,8 +64,7 @@ class LabelPredictor:
         sample = np.unique(np.linspace(0, len(z) - 1, BLOCK).astype(int))
         similar = plain.similarity(z[sample])
         mean = (plain.extended(similar) - embedding[sample][:, shown]).mean(axis=0)
-        least = float(np.quantile(similar.sum(axis=1), OUTER))
-        extending = replace(plain, mean=mean, least=least)
+        extending = replace(plain, mean=mean, least=float(np.quantile(similar.sum(axis=1), OUTER)))
         return extending if (extending.predict(z[sample]) == labels[sample]).all() else by_nearest
 
     def similarity(self, z: np.ndarray) -> np.ndarray:

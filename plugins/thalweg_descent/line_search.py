@@ -233,6 +233,4 @@ def _cubic_minimizer(a: Trial, b: Trial) -> float:
         return math.nan
     d2 = math.copysign(scale * math.sqrt(square), width)
     denominator = b.slope - a.slope + 2 * d2
-    if denominator == 0:
-        return math.nan
-    return b.step - width * (b.slope + d2 - d1) / denominator
+    return math.nan if denominator == 0 else b.step - width * (b.slope + d2 - d1) / denominator

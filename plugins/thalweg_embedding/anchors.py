@@ -46,8 +46,7 @@ def anchor_table(given: Any, layout: Layout, numbers: np.ndarray | None = None) 
         table = np.column_stack([np.arange(len(table)), table])[~np.isnan(table).all(axis=1)]
     fits = table.shape == (len(np.unique(table[:, 0])), 1 + layout.columns) and table.size > 0
     count = layout.rows if numbers is None else len(numbers)
-    known = np.isin(table[:, 0], np.arange(count)).all() and np.isfinite(table).all()
-    if not (fits and known):
+    if not (fits and np.isin(table[:, 0], np.arange(count)).all() and np.isfinite(table).all()):
         raise InputError(
             f"anchors must be rows of {layout.columns} coordinates, NaN for free points, or of the "
             f"number of a point, each once from 0 to {count - 1}, and its coordinates"

@@ -61,8 +61,7 @@ class LocalMAPObjective(PaCMAPObjective):
 
     def default_homotopy(self) -> Sequence[float]:
         """With twice the stages of the last phase for many points, whose clusters part later."""
-        more = LAST_STAGES * (self.layout.rows >= ROWS_PER_STEP)
-        return (*super().default_homotopy(), *more)
+        return (*super().default_homotopy(), *(LAST_STAGES * (self.layout.rows >= ROWS_PER_STEP)))
 
     def value_at(self, parameter: float, value: float) -> float:
         """Not known, since other pairs count there."""

@@ -210,8 +210,7 @@ def interpolation(squared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     reach = np.broadcast_to(r[:, -1:], r.shape)
     r = np.divide(r, reach, out=np.ones_like(r), where=reach > 0.0)
     # Times r_1, since 1/r_1 is infinite at a known point.
-    ratios = np.divide(r[:, :1], r, out=np.ones_like(r), where=r > 0.0)
-    weights = (ratios * (1.0 - r)) ** 2
+    weights = (np.divide(r[:, :1], r, out=np.ones_like(r), where=r > 0.0) * (1.0 - r)) ** 2
     total = r[:, 0] ** 2 + weights.mean(axis=1)
     return r[:, 0] ** 2 / total, weights / (weights.shape[1] * total[:, None])
 
@@ -250,9 +249,7 @@ def nearest_known(
 
 def dataset_of(rows: Any, layout: Layout | None) -> Dataset:
     """Rows as a data set; of this rank alone without a layout."""
-    columns = rows.shape[1]
-    layout = layout or Layout(MPI.COMM_SELF, rows.shape[0])
-    layout = layout.with_columns(columns)
+    layout = (layout or Layout(MPI.COMM_SELF, rows.shape[0])).with_columns(rows.shape[1])
     if scipy.sparse.issparse(rows):
         empty = np.empty((rows.shape[0], 0))
         return SparseDataset(empty, layout, sparse=scipy.sparse.csr_matrix(rows))

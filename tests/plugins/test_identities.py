@@ -33,8 +33,7 @@ def data(comm, rows, labels=None):
 
 def built(name, dataset, **options):
     spec, fixed = plugins().find(ObjectiveSpec, name)
-    chosen = {**OPTIONS[name], **fixed, **options}
-    objective = spec.build(dataset, dataset.comm, options=chosen)
+    objective = spec.build(dataset, dataset.comm, options={**OPTIONS[name], **fixed, **options})
     found = objective_identity(objective)
     assert not any("cannot be digested" in note for note in objective.notes)
     return found

@@ -122,10 +122,8 @@ def first_unusable(values: np.ndarray) -> int:
     if flat.dtype.kind == "f":
         bad = ~np.isfinite(flat)
         return int(np.argmax(bad)) if bad.any() else -1
-    if flat.dtype.kind != "O":
-        largest = max(int(flat.max(initial=0)), -int(flat.min(initial=0)))
-        if largest < EXACT:
-            return -1
+    if flat.dtype.kind != "O" and max(int(flat.max(initial=0)), -int(flat.min(initial=0))) < EXACT:
+        return -1
     for at in np.flatnonzero(~(np.abs(flat.astype(float)) < EXACT)):
         value = flat[at]
         if isinstance(value, Integral) and int(value) != float(value):

@@ -306,9 +306,7 @@ def _kind(argument: Any) -> Any:
         return argument.dtype.num, argument.dtype.byteorder, argument.ndim, argument.flags.num
     if isinstance(argument, (int, float, complex, np.number, np.bool_)):
         return type(argument)
-    if type(argument) is tuple:
-        return tuple(map(_kind, argument))
-    return numba.typeof(argument)
+    return tuple(map(_kind, argument)) if type(argument) is tuple else numba.typeof(argument)
 
 
 @contextlib.contextmanager

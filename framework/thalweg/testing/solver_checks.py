@@ -83,8 +83,7 @@ def _check_memory(
     preconditioner.setup(objective, x)
     preconditioner.restore(state)
     preconditioner.update(x)
-    again = applied(apply, layout, residual, "apply")
-    assert same_bits(layout.comm, again, direction), (
+    assert same_bits(layout.comm, applied(apply, layout, residual, "apply"), direction), (
         "set up anew and restored from its state, it gives another direction: a resumed run would "
         "not go on to the same bits"
     )
@@ -207,8 +206,7 @@ def _check_steps(
     if not moved and done and not solver.status(state).running:
         slope = objective.layout.norm(objective.value_and_gradient(state.x)[1])
         assert slope == 0.0, "it ends where it began"
-    rising = solver.decreases and not solver.stochastic and state.value > first.value
-    assert not rising, (
+    assert not (solver.decreases and not solver.stochastic and state.value > first.value), (
         f"{done} steps took the objective from {first.value:.10g} up to {state.value:.10g}; a "
         "solver that need not lower it says decreases = False"
     )

@@ -68,8 +68,7 @@ def _mpi_version() -> str:
     from mpi4py import MPI
 
     # MPICH ends its version with a null character and many lines on how it was built.
-    text = MPI.Get_library_version().strip("\0 \n")
-    return " ".join(re.split(r"[,\n]", text)[0].split())
+    return " ".join(re.split(r"[,\n]", MPI.Get_library_version().strip("\0 \n"))[0].split())
 
 
 def examine() -> list[Finding]:

@@ -195,8 +195,7 @@ def _nearest(
         layout = layout.with_columns(values.shape[1])
         dataset = replace(dataset, values=values, layout=layout, labels=None)
         # An exact search breaks ties by the numbers of rows, which must not depend on the ranks.
-        exact = search == "exact"
-        own = places.forward(own) if exact else np.arange(layout.start, layout.stop)
+        own = places.forward(own) if search == "exact" else np.arange(layout.start, layout.stop)
     indices, squared = nearest_by(dataset, k, metric, search, note, 0, cells, own)
     if measured_by_coordinates(metric):
         _spread_over_copies(dataset.layout, own, indices, squared)
@@ -295,8 +294,7 @@ def tied_together(
     del strong, counted
     if components > 1:
         # How many sets of groups there are between which affinities are weak.
-        own = np.repeat(labels, np.diff(edges.indptr))
-        pairs = (own, rows_at(layout, labels, edges.indices))
+        pairs = (np.repeat(labels, np.diff(edges.indptr)), rows_at(layout, labels, edges.indices))
         between = scipy.sparse.csr_matrix((edges.data, pairs), shape=(components, components))
         between = sum(layout.comm.allgather(between)).tocoo()
         members = np.bincount(labels, minlength=components).astype(float)

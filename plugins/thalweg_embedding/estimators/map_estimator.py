@@ -329,8 +329,7 @@ class MapEstimator(MapTransformer):
                 if start is None or start.shape != shape or not np.isfinite(start).all():
                     raise InputError(f"init must be a string, or a finite array of shape {shape}")
             parameters = self._checked()
-        given = self.keep_data, start is None
-        refuse_differing(comm_of(X), "the parameters", parameters, *given)
+        refuse_differing(comm_of(X), "the parameters", parameters, self.keep_data, start is None)
         side, dense = 0.0, dataset.layout.rows ** (1.0 / self.n_components)
         if start is not None and (side := bounding_box(dataset.layout, start)[1]) == 0.0:
             raise InputError("init puts all points at one place, where no force acts")

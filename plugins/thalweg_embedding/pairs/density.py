@@ -42,9 +42,8 @@ class DensityCorrelation:
         self.layout = layout
         self._places = places
         graph = squared.astype(bool).multiply(weights).tocsr()
-        products = graph.multiply(squared)
         sums = np.asarray(graph.sum(axis=1)).ravel()
-        means = np.asarray(products.sum(axis=1)).ravel() / np.maximum(sums, 1e-300)
+        means = np.asarray(graph.multiply(squared).sum(axis=1)).ravel() / np.maximum(sums, 1e-300)
         scale = float(sum_over_ranks(layout.comm, float(means.sum()))) / layout.rows
         radii = np.log(np.maximum(means, SMALLEST * scale) if scale > 0.0 else np.ones(len(means)))
         centered, deviation = self._moments(radii, 0.0)

@@ -108,8 +108,7 @@ class GridCurvature:
     def _product(self, kind: SecondOrder, fields: Matrix, direction: Array) -> Array:
         mesh, d = self._box.mesh, self.layout.columns
         moves = self._decomposition.from_rows(direction)
-        order = self._reached.cells.order
-        moved = [mesh.modes(self._reached, moves[order, j]) for j in range(d)]
+        moved = [mesh.modes(self._reached, moves[self._reached.cells.order, j]) for j in range(d)]
         series = [np.zeros_like(moved[0]) for _ in range(d)]
         product = np.zeros_like(moves)
         for (i, j), kernel in self._modes(kind.convex).items():

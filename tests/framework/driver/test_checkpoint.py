@@ -181,9 +181,8 @@ def test_each_place_of_a_tuple_has_its_own_annotation(comm, bowl, folder):
     def content(objective):
         layout = objective.layout
         some = Layout(layout.comm, 11)
-        own = np.arange(11)[some.start : some.stop]
         rows = layout.local(np.arange(46.0).reshape(23, 2))
-        return Places((np.arange(3.0), own, rows), rows)
+        return Places((np.arange(3.0), np.arange(11)[some.start : some.stop], rows), rows)
 
     checkpoints = Checkpoints(folder)
     checkpoints.write(bowl(comm), 1, {"places": content(bowl(comm))})

@@ -186,8 +186,7 @@ def test_a_log_gets_a_line_now_and_then(comm, bowl, heavy_ball, monkeypatch):
     monkeypatch.setattr(sys, "stderr", log)
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
     thalweg.minimize(bowl(comm), solver=heavy_ball(), iterations=3, decrease=None, progress=True)
-    lines = log.getvalue().splitlines()
-    assert [line.split(" after ")[0] for line in lines] == (
+    assert [line.split(" after ")[0] for line in log.getvalue().splitlines()] == (
         [f"thalweg: iteration {n}" for n in (1, 2, 3)] if comm.rank == 0 else []
     )
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 3600.0)

@@ -158,8 +158,7 @@ def test_a_run_finds_the_alternatives_of_the_estimator_and_shows_them_on_one_pag
 
 @pytest.mark.ranks(1, 2)
 def test_of_several_starts_the_one_of_least_cost_counts(comm):
-    stream = np.random.default_rng(1)
-    points, given = stream.normal(size=(40, 6)), np.arange(40) % 2
+    points, given = np.random.default_rng(1).normal(size=(40, 6)), np.arange(40) % 2
     data = Dataset.from_array(points, None, comm)
     settings = {"components": 1, "sigma": 0.5, "init": "random"}
 

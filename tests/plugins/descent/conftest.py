@@ -74,8 +74,7 @@ class Fit(Objective):
 
     def __init__(self, comm, samples=30, unknowns=6):
         super().__init__(comm, Layout(MPI.COMM_SELF, unknowns, 1))
-        own = Layout(comm, samples, unknowns)
-        self.inputs = own.random_normal(3)
+        self.inputs = Layout(comm, samples, unknowns).random_normal(3)
         self.targets = np.tanh(self.inputs.sum(axis=1))
 
     def value_and_gradient(self, x):

@@ -145,8 +145,7 @@ def test_affinities_of_approximate_neighbors_are_nearly_the_exact_ones(comm, mon
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("graph", ["dense", "sparse"])
 def test_components_are_tied_together_and_a_connected_graph_is_left_alone(comm, graph):
-    generator = np.random.default_rng(0)
-    apart = np.repeat(1e3 * np.eye(3), 12, axis=0) + generator.normal(size=(36, 3))
+    apart = np.repeat(1e3 * np.eye(3), 12, axis=0) + np.random.default_rng(0).normal(size=(36, 3))
     data = Dataset.from_array(apart, comm=comm)
     tied, components = tied_together(data.layout, entropic_affinities(data, 3.0, graph))
     assert components == 3

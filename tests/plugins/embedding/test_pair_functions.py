@@ -83,8 +83,7 @@ def test_compiled_code_is_known_by_the_constants_it_was_compiled_with():
     code = (lambda d: (settings.a * d + table[5], settings.a, 0 * (lambda: depth)())).__code__  # noqa: F821
 
     def key():
-        function = FunctionType(code, names, closure=(CellType(settings),))
-        return PairFunction(function, "a d").key
+        return PairFunction(FunctionType(code, names, closure=(CellType(settings),)), "a d").key
 
     settings.a = 1.0
     first = key()

@@ -37,8 +37,7 @@ def student(comm, **options):
 def applied(preconditioner, objective):
     """Solution for a fixed right-hand side without constant part, gathered; and that side."""
     x, right = objective.initial_point(0), objective.layout.random_normal(5)
-    total = objective.comm.allreduce(right.sum(axis=0))
-    residual = right - total / objective.layout.rows
+    residual = right - objective.comm.allreduce(right.sum(axis=0)) / objective.layout.rows
     preconditioner.setup(objective, x)
     preconditioner.update(x)
     found = objective.layout.gather_rows(preconditioner.apply(residual))

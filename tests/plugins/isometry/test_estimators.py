@@ -164,8 +164,7 @@ def test_partial_fit_keeps_the_map_and_the_cuts_and_certifies_all_points(digits,
 def test_partial_fit_keeps_the_points_of_a_buffer_that_is_used_again(digits, kind):
     buffer = kind(digits[:40])
     model = NearIsometricEmbedding(delta=0.4).partial_fit(buffer)
-    memory = buffer if kind is np.array else buffer.data
-    memory[...] *= -0.5
+    (buffer if kind is np.array else buffer.data)[...] *= -0.5
     model.partial_fit(buffer)
     assert model.n_secants_ == 80 * 79 // 2
 

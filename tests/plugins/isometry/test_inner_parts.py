@@ -30,8 +30,7 @@ def some_secants(digits, secants_of):
     def build(comm):
         points = digits[:30, 8:20] + 0.02 * np.random.default_rng(3).standard_normal((30, 12))
         secants = secants_of(points, comm)
-        random = np.random.default_rng(4)
-        pairs = np.sort(random.choice(30, (60, 2)), axis=1)
+        pairs = np.sort(np.random.default_rng(4).choice(30, (60, 2)), axis=1)
         pairs = np.unique(pairs[pairs[:, 0] < pairs[:, 1]], axis=0)
         difference = points[pairs[:, 0]] - points[pairs[:, 1]]
         lengths = (difference**2).sum(axis=1)
@@ -145,8 +144,7 @@ def test_the_step_of_nile_pro_is_the_minimizer_on_its_line():
     for _ in range(10):
         miss, linear = random.standard_normal((2, 7))
         square = random.random(7)
-        found = _least(np.dot, miss, linear, square)
-        line = np.append(np.linspace(-6, 6, 4001), found)[:, None]
+        line = np.append(np.linspace(-6, 6, 4001), _least(np.dot, miss, linear, square))[:, None]
         sizes = np.linalg.norm(miss + 2 * line * linear + line**2 * square, axis=1)
         assert sizes[-1] <= sizes.min() + 1e-12
 

@@ -90,8 +90,7 @@ def newton(objective, x, steps=60):
 def test_saddle_free_leaves_where_newton_converges_to_the_saddle(name):
     make, reached = ESCAPES[name]
     objective = make()
-    saddle = newton(objective, objective.initial_point(0))
-    stuck, gradient = objective.value_and_gradient(saddle)
+    stuck, gradient = objective.value_and_gradient(newton(objective, objective.initial_point(0)))
     assert np.linalg.norm(gradient) < 1e-6
     result = thalweg.minimize(objective, solver="saddle-free", iterations=80, gradient=1e-9)
     assert result.objective < stuck - 0.1
@@ -273,8 +272,7 @@ def test_only_lanczos_takes_a_preconditioner_and_none_is_chosen_by_default():
 
 
 def test_a_loss_of_zero_in_single_precision_is_no_unsymmetric_product():
-    stream = np.random.default_rng(0)
-    rows = stream.normal(size=(20, 3)) + np.repeat([[4.0], [0.0]], 10, axis=0)
+    rows = np.random.default_rng(0).normal(size=(20, 3)) + np.repeat([[4.0], [0.0]], 10, axis=0)
     data = Dataset.from_array(rows, labels=np.arange(20) // 10)
     stop = {"iterations": 300, "gradient": 0.0, "decrease": None}
     for scale in (1.0, 30.0):

@@ -284,8 +284,7 @@ def test_rows_that_a_run_drew_are_not_those_of_the_next(solver, options, ended):
         if ended and iterate.iteration == 2:
             raise RuntimeError(ended)
 
-    raised = pytest.raises(RuntimeError, match=ended) if ended else contextlib.nullcontext()
-    with raised:
+    with pytest.raises(RuntimeError, match=ended) if ended else contextlib.nullcontext():
         thalweg.minimize(network, solver=solver, callback=callback, iterations=3, **options)
     assert network.value(x) == value
     assert np.array_equal(network.hessian_product(x, v), product)

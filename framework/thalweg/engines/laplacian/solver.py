@@ -251,6 +251,4 @@ def _chosen(layout: Layout, weights: MatrixRows, entries: int, method: str, domi
     if rows <= _ANY_FILL_ROWS or (light and rows <= _LIGHT_ROWS):
         serial = ("cholmod", "mumps-serial", "petsc", "superlu")
         return "blocks" if several else next(name for name in serial if available(name))
-    if not available("amg"):
-        return "jacobi"
-    return "amg" if light else "icc"
+    return "jacobi" if not available("amg") else "amg" if light else "icc"

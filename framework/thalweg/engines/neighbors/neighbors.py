@@ -107,8 +107,7 @@ def nearest_neighbors(
         order = spatial_order(leading[chosen], _BAND)
         chosen = chosen[order]
     del leading  # as wide as the rows, if these are few
-    those = (exact[chosen], names[chosen]) if some else (points, numbers)
-    own = _Points(frame, *those, k)
+    own = _Points(frame, *((exact[chosen], names[chosen]) if some else (points, numbers)), k)
     with one_blas_thread():
         for block in Ring(layout).blocks(points, numbers, each_pair_once=not some):
             if block.own and not some:

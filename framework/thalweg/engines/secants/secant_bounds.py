@@ -228,6 +228,4 @@ def cheapest_split(
 
     choices = [(p, 0) for p in shares] + [(p, q - p) for p in sizes for q in sizes if q > p]
     best = min(choices, key=lambda choice: cost(*choice))
-    if present in choices and cost(*present) < 1.15 * cost(*best):
-        return present
-    return best
+    return present if present in choices and cost(*present) < 1.15 * cost(*best) else best

@@ -85,6 +85,5 @@ def class_colors(count: int) -> np.ndarray:
     """
     if count <= len(_TEN):
         return np.array([tuple(bytes.fromhex(code[1:])) for code in _TEN])[:count] / 255
-    hues = np.arange(count) / count
     saturations, values = np.resize([0.75, 0.85, 0.5], count), np.resize([0.85, 0.6, 0.95], count)
-    return np.array([*map(colorsys.hsv_to_rgb, hues, saturations, values)])
+    return np.array([*map(colorsys.hsv_to_rgb, np.arange(count) / count, saturations, values)])

@@ -39,8 +39,7 @@ def format_table(rows: Sequence[Mapping[str, Any]], markdown: bool = False) -> s
 
     if markdown:
         rule = ["-" * (w - 1) + ":" if n else "-" * w for w, n in zip(widths, numeric, strict=True)]
-        lines = [shown, rule, *cells]
-        return "\n".join("| " + " | ".join(aligned(line)) + " |" for line in lines)
+        return "\n".join("| " + " | ".join(aligned(line)) + " |" for line in [shown, rule, *cells])
     rule = ["─" * width for width in widths]
     return "\n".join("  ".join(aligned(line)).rstrip() for line in (shown, rule, *cells))
 

@@ -193,9 +193,8 @@ def test_petsc_options_override_a_method(comm):
     options = PETSc.Options()
     options["thalweg_laplacian_pc_type"] = "jacobi"
     try:
-        graph = ring_graph(50)
         layout = Layout(comm, 50, COLUMNS)
-        solver = LaplacianSolver(layout, graph[layout.start : layout.stop], method="icc")
+        solver = LaplacianSolver(layout, ring_graph(50)[layout.start : layout.stop], method="icc")
         assert solver.method.ksp.getPC().getType() == "jacobi"
         solver.close()
     finally:

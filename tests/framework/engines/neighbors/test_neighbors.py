@@ -156,9 +156,8 @@ def test_blocks_go_half_way_around_and_few_pairs_return(comm):
     before = phases()["other"].bytes
     nearest_neighbors(layout, layout.local(points), 3)
     sent = phases()["other"].bytes - before
-    blocks = comm.size // 2 * 800 / comm.size
     # Values and numbers, limits and counts, and for each row hardly more pairs than neighbors.
-    assert sent <= blocks * (30 * 8 + 8 + 2 * 8 + 16 * 6) + 1000
+    assert sent <= comm.size // 2 * 800 / comm.size * (30 * 8 + 8 + 2 * 8 + 16 * 6) + 1000
 
 
 @pytest.mark.ranks(1, 2)

@@ -303,8 +303,7 @@ def test_annotated_data_are_read_with_a_column_of_their_cells(comm, folder, key,
 
 
 def test_other_attributes_of_the_name_categories_change_nothing(folder):
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(folder / "x.h5", "w") as file:
+    with pytest.importorskip("h5py").File(folder / "x.h5", "w") as file:
         file["x"], file["y"] = TABLE, NAMES.astype(object)
         file["y"].attrs["categories"] = "trees of a park"
     dataset = load_data({"path": "x.h5", "key": "x", "labels": "y"}, folder=folder)
