@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from thalweg.engines.hessian import GaussNewtonProduct, HessianProduct
-from thalweg.errors import InputError
+from thalweg.errors import InputError, NumericalError
 from thalweg.interfaces import Capability, Objective, Solver, SolverState, require
 from thalweg.parallel import Array
 from thalweg.plugins import Help
@@ -125,7 +125,11 @@ class SaddleFree(CurvatureRowsSolver, Solver[SaddleFreeState]):
         draw_curvature_rows(state.objective, self.seed, state.counter, self.curvature_rows)
         slices = Slices.of(state.objective)
         if state.gradient_norm > min(VANISHED, STATIONARY * state.largest_norm):
-            moved = self._descended(state, slices)
+            try:
+                moved = self._descended(state, slices)
+            except NumericalError as error:  # a product overflows, or a solve with B
+                state.objective.note(str(error))
+                return replace(state, outcome=Status.DIVERGED)
         else:
             moved = replace(state, outcome=Status.SMALL_GRADIENT)
         state = self._left_stationary_point(moved, slices) if moved.x is state.x else moved

@@ -207,6 +207,16 @@ def test_a_trial_that_is_not_finite_is_refused_and_damped():
     assert state.value < 1e-12
 
 
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid")
+def test_where_products_overflow_the_run_ends_as_diverged_at_its_last_point():
+    objective, start = build_rosenbrock(None, MPI.COMM_SELF), np.array([[1e70], [-2e70]])
+    result = thalweg.minimize(objective, start, "saddle-free", iterations=50)
+    assert result.status is Status.DIVERGED
+    assert "not finite" in result.notes[-1]
+    assert np.isfinite(result.x).all()
+    assert result.objective == objective.value(result.x)
+
+
 class Saddle(Objective, HessianProduct, GradientSquares):
     """A quadratic function of six variables whose mean squared gradients differ."""
 
