@@ -109,9 +109,8 @@ def _section(arguments: Any, comm: Any) -> dict[str, Any]:
     # Every rank must decide alike, and not by what its own file system shows.
     exists = comm.bcast(Path(arguments.data).exists() if comm.rank == 0 else None)
     names = set() if exists else {spec.name for spec in data_sets()}
-    known = arguments.data.partition(":")[0] in names
     section = {name: getattr(arguments, name) for name in ("labels", "rows", "scale")}
-    section["name" if known else "path"] = arguments.data
+    section["name" if arguments.data.partition(":")[0] in names else "path"] = arguments.data
     return section
 
 

@@ -178,9 +178,8 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
     def setup(self, objective: Objective, x: Array) -> None:
         """Assign the layers to the ranks; factors come with the first update."""
         assert isinstance(objective, LayeredCurvature)
-        blocks = sorted(objective.layers, key=lambda block: block.start)
         covered = 0
-        for block in blocks:
+        for block in sorted(objective.layers, key=lambda block: block.start):
             covered = block.stop if block.start == covered else -1
         if covered != objective.layout.size:
             raise InputError(

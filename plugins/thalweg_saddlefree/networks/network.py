@@ -285,9 +285,8 @@ def starting_weights(network: Network, scheme: str, seed: int, scale: float) -> 
     """All parameters: weights by one of :data:`INITIALIZATIONS`, times ``scale``; zero biases."""
     flat = np.zeros(network.parameters)
     for layer in range(network.depth):
-        weights = network.weights(flat, layer)
         stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(layer,)))
-        INITIALIZATIONS[scheme](weights, stream, scale)
+        INITIALIZATIONS[scheme](network.weights(flat, layer), stream, scale)
     return flat
 
 

@@ -111,8 +111,7 @@ def test_a_run_that_leaves_stages_out_gives_the_parameter_back(problem):
         raise RuntimeError("enough")
 
     result = thalweg.minimize(problem, homotopy=stages, callback=lambda at: at.iteration == 1)
-    assert result.stages_left == 2
-    assert problem.homotopy_parameter == 1.0
+    assert (result.stages_left, problem.homotopy_parameter) == (2, 1.0)
     with pytest.raises(RuntimeError, match="enough"):
         thalweg.minimize(problem, homotopy=stages, callback=stop)
     assert thalweg.minimize(problem).gather() == pytest.approx(1.0)

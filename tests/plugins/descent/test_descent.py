@@ -69,8 +69,7 @@ def test_the_exact_hessian_as_preconditioner_takes_one_newton_step(
     quadratic, exact_inverse, solver
 ):
     result = minimize(quadratic(MPI.COMM_SELF), solver(preconditioner=exact_inverse()))
-    assert result.iterations == 1
-    assert result.evaluations == 2
+    assert (result.iterations, result.evaluations) == (1, 2)
     assert result.trace["step_length"][-1] == 1.0
 
 
@@ -244,8 +243,7 @@ def test_a_reset_keeps_the_point_and_forgets_the_curvature(rosenbrock):
             state = solver.step(state)
         evaluations, value = state.evaluations, state.value
         state = solver.reset(state)
-        assert state.value == value
-        assert state.evaluations == evaluations + 1
+        assert (state.value, state.evaluations) == (value, evaluations + 1)
         assert solver.direction().is_reset(state.memory)
         assert solver.step(state).value < value
         solver.close(state)

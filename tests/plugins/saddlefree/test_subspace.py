@@ -314,8 +314,7 @@ def test_an_epoch_is_a_permutation_and_its_batches_a_partition(rows):
     for epoch in range(4):
         assert sorted(schedule.positions(epoch, np.arange(rows))) == list(range(rows))
         bounds = [schedule.bounds(k) for k in range(schedule.batches)]
-        assert bounds[0][0] == 0
-        assert bounds[-1][1] == rows
+        assert (bounds[0][0], bounds[-1][1]) == (0, rows)
         assert all(a[1] == b[0] for a, b in itertools.pairwise(bounds))
         sizes = [last - first for first, last in bounds]
         assert max(sizes) - min(sizes) <= 1

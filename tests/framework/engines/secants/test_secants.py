@@ -69,8 +69,7 @@ def test_coincident_points_are_counted_and_close_ones_measured_without_cancellat
     points[30] = points[31] + 1e-9 * np.eye(6)[2]
     components = random_map(3, 6)
     scan = secants(points, comm).scan(components, 0.0, max_pairs=5000, per_row=50)
-    assert scan.n_coincident == 3
-    assert scan.n_secants == 50 * 49 // 2 - 3
+    assert (scan.n_coincident, scan.n_secants) == (3, 50 * 49 // 2 - 3)
     at = np.flatnonzero((scan.pairs == [30, 31]).all(axis=1))[0]
     difference = points[30] - points[31]
     exact = ((components @ difference) ** 2).sum() / (difference**2).sum() - 1.0
@@ -88,8 +87,7 @@ def test_the_same_pairs_and_the_same_bits_at_any_number_of_ranks(comm, monkeypat
     ):
         together = secants(points, comm).scan(components, 0.5, max_pairs=400, **options)
         alone = secants(points, MPI.COMM_SELF).scan(components, 0.5, max_pairs=400, **options)
-        assert together.delta == alone.delta
-        assert together.pair == alone.pair
+        assert (together.delta, together.pair) == (alone.delta, alone.pair)
         assert together.n_pairs == alone.n_pairs
         np.testing.assert_array_equal(together.pairs, alone.pairs)
         np.testing.assert_array_equal(together.distortions, alone.distortions)

@@ -304,8 +304,7 @@ def test_links_to_folders_of_pictures_are_followed_once(comm, folder):
     (folder / "linked" / "x").symlink_to(folder / "nothing")
     (folder / "linked" / "y" / "above").symlink_to(folder / "linked")
     dataset = load_data({"path": "linked"}, comm, folder)
-    assert dataset.values.shape == (1, 12)
-    assert dataset.label_names == ("x",)
+    assert (dataset.values.shape, dataset.label_names) == ((1, 12), ("x",))
 
 
 @pytest.mark.ranks(2, 3)

@@ -124,8 +124,7 @@ def test_data_and_labels_may_move(tmp_path):
             "output": {"pictures": False},
         }
         result = thalweg.run(config, tmp_path / "run", resume=name == "there", comm=MPI.COMM_SELF)
-    assert result.iterations == 4
-    assert len(result.trace) == 5
+    assert (result.iterations, len(result.trace)) == (4, 5)
 
 
 FAILING = """
