@@ -184,13 +184,15 @@ def _laplacian(problem: Problem) -> list[PhaseEstimate]:
     if problem.preconditioner.get("name") not in ("spectral", "partial-hessian"):
         return []
     setup = LAPLACIAN_BYTES * LAPLACIAN_EDGES * problem.local_rows
-    return [PhaseEstimate("laplacian", persistent=setup, temporary=setup)]
+    dense = 8.0 * problem.rows**2 * (problem.preconditioner.get("method") == "dense")
+    return [PhaseEstimate("laplacian", persistent=setup + dense, temporary=setup)]
 
 
 def _iterations(problem: Problem, edges: float) -> PhaseEstimate:
     n, ranks, rows = problem.local_rows, problem.ranks, problem.rows
     d = int(problem.objective.get("dimensions") or 2)
     map_bytes = 8.0 * n * d
+    arrays = map_bytes * (MAP_ARRAYS + 2.0 * max(problem.solver.get("memory", 0) - 10, 0))
     repulsion = problem.objective.get("repulsion", "auto")
     weighted = problem.objective.get("repulsive_weights") == "squared-distances"
     few = repulsion == "auto" and rows < defaults.GRID_ROWS.get(d, math.inf)
@@ -198,11 +200,11 @@ def _iterations(problem: Problem, edges: float) -> PhaseEstimate:
         pairs = 8.0 * n * rows * weighted  # as much again, and all rows, while weights are made
         moving = max(map_bytes * 4.0, pairs + 16.0 * rows * problem.columns * weighted)
         advice = "use repulsion = 'grid' or 'auto', and equal repulsive weights"
-        return PhaseEstimate("iterations", map_bytes * MAP_ARRAYS + pairs, moving, advice)
+        return PhaseEstimate("iterations", arrays + pairs, moving, advice)
     modes = min(MAX_MODES, MODES * rows)
     if ranks > 1 and d > 1 and rows >= defaults.SLAB_ROWS:
         # Ranks share modes of both signs along one axis.
         modes /= min(ranks, round(0.5 * modes ** (1.0 / d)))
     ghosts = BORDER_ROWS * n if _is_relocated(problem) else _ghosts(problem, edges)
     sums = MODE_BYTES * modes + 120.0 * n + 8.0 * d * ghosts
-    return PhaseEstimate("iterations", map_bytes * MAP_ARRAYS, sums, "use a larger repulsion_error")
+    return PhaseEstimate("iterations", arrays, sums, "use a larger repulsion_error")

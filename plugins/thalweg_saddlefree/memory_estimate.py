@@ -31,7 +31,7 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     rows = 8.0 * n * columns + rounded + 8.0 * n + 8.0 * targets
     load = PhaseEstimate("load", rows, 16.0 * n * columns)
     solver = str(problem.solver.get("name", ""))
-    vectors = VECTORS.get(solver, VECTORS[""])
+    vectors = VECTORS.get(solver, VECTORS[""]) + 2.0 * max(problem.solver.get("memory", 0) - 10, 0)
     advice = "use a smaller network: every rank holds all weights"
     start = PhaseEstimate("weights", vectors * 8.0 * weights, advice=advice)
     factors = 0.0

@@ -107,6 +107,8 @@ def test_a_plan_follows_the_options_that_cost_most():
     assert several["affinities"].temporary == pytest.approx(10 * usual["affinities"].temporary)
     exact = phases({"name": "t-sne", "repulsion": "exact"})["iterations"]
     assert exact.temporary < usual["iterations"].temporary  # it has no mesh
+    more = phases({"name": "t-sne"}, solver={"name": "lbfgs", "memory": 60})["iterations"]
+    assert more.persistent - usual["iterations"].persistent == 50 * 2 * 8 * 250_000 * 2
     small = {"rows": 500, "columns": 20}
     for name, first in (("t-sne", "affinities"), ("umap", "neighbors")):  # UMAP's are never dense
         found = plan({"data": {"name": "blobs"}, "objective": {"name": name}}, 4, **small)
