@@ -72,7 +72,7 @@ class OutcomeNotes:
             if failed and time.monotonic() > deadline:
                 self.world.Abort(1)  # the others wait for this rank inside the test
             time.sleep(pause)
-            pause = min(2 * pause, 0.01)
+            pause = min(2 * pause, 0.001)
         outcomes = self.comm.allgather(failed)
         self.failures += any(outcomes)
         if any(outcomes) and not all(outcomes):
