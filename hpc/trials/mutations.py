@@ -311,8 +311,18 @@ BY_HAND = (
     ),
     (
         "plugins/thalweg_clustering/kernel_sums.py",
-        "later = np.arange(first, last) > np.arange(low, high)[:, None]",
-        "later = np.arange(first, last) >= np.arange(low, high)[:, None]",
+        "block *= np.arange(first, last) > np.arange(low, high)[:, None]",
+        "block *= np.arange(first, last) >= np.arange(low, high)[:, None]",
+    ),
+    (
+        "plugins/thalweg_embedding/eigenmaps/eigen_solver.py",
+        "lambda x: top * x - matrix @ x",
+        "lambda x: top * x + matrix @ x",
+    ),
+    (
+        "plugins/thalweg_isometry/hessian_descent.py",
+        "float((1.0 + (below - above)).sum())",
+        "float((1.0 + (below + above)).sum())",
     ),
     (
         "plugins/thalweg_embedding/point_quality.py",
