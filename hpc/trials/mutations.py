@@ -153,11 +153,12 @@ HARMLESS: dict[tuple[str, str], str] = {
     ): "a bound that is far from where single precision ends",
     (
         "plugins/thalweg_clustering/build.py",
-        "return PASSES * 1.0 * float(rows) ** 2 * pair",
+        "return PASSES * 1.0 * float(rows) ** 2 * "
+        "(COMPILED_PAIR if function.gaussian else ARRAY_PAIR)",
     ): "a predicted time that chooses between two ways to the same sums",
     (
         "plugins/thalweg_clustering/ism.py",
-        "negligible = shift < 0.002 * float(np.abs(phi).max())",
+        "return replace(moved, shift=0.0 if shift < 0.002 * float(np.abs(phi).max()) else shift)",
     ): "any small share of Phi serves as that below which a shift is dropped",
     (
         "plugins/thalweg_clustering/leading_subspace.py",
@@ -231,8 +232,8 @@ BY_HAND = (
     ),
     (
         "framework/thalweg/engines/neighbors/neighbors.py",
-        "those = (exact[chosen], names[chosen]) if some else (points, numbers)",
-        "those = (exact[chosen], layout.start + chosen) if some else (points, numbers)",
+        "(exact[chosen], names[chosen]) if some else (points, numbers)",
+        "(exact[chosen], layout.start + chosen) if some else (points, numbers)",
     ),
     (
         "framework/thalweg/engines/laplacian/solver.py",
@@ -241,7 +242,7 @@ BY_HAND = (
     ),
     (
         "plugins/thalweg_embedding/affinities/affinities_from_data.py",
-        "own = places.forward(own) if exact else np.arange(layout.start, layout.stop)",
+        'own = places.forward(own) if search == "exact" else np.arange(layout.start, layout.stop)',
         "own = np.arange(layout.start, layout.stop)",
     ),
     (
