@@ -222,17 +222,9 @@ def matrix_products(cpuinfo: Path = Path("/proc/cpuinfo")) -> Iterator[Finding]:
 
 
 def slepc() -> Iterator[Finding]:
-    """SLEPc, where it is installed, works with this PETSc."""
-    if not find_spec("slepc4py"):
-        yield Finding("SLEPc", "not installed; eigenproblems are solved by other means")
-        return
-    failure = import_failure("slepc4py.SLEPc")
-    if failure is not None:
+    """SLEPc, where it is installed and cannot be loaded beside this PETSc."""
+    if find_spec("slepc4py") and (failure := import_failure("slepc4py.SLEPc")):
         yield dataclasses.replace(failure, broken=False)
-        return
-    from slepc4py import SLEPc
-
-    yield Finding("SLEPc", ".".join(map(str, SLEPc.Sys.getVersion())))
 
 
 def cores() -> Iterator[Finding]:

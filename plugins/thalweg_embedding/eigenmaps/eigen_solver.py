@@ -14,7 +14,7 @@ import scipy.sparse.linalg
 
 from thalweg.errors import InputError, NumericalError
 from thalweg.interfaces import Capability, Objective, Solver, SolverState
-from thalweg.parallel import Array, max_over_ranks, on_root, sum_over_ranks
+from thalweg.parallel import Array, max_over_ranks, on_root
 from thalweg.plugins import Help
 from thalweg.result import Status
 from thalweg_embedding.defaults import DENSE_ROWS
@@ -117,8 +117,6 @@ class Eigen(Solver[EigenState]):
         layout = objective.layout
         parts = layout.comm.gather(objective.matrix, root=0)
         null = layout.gather_rows(objective.null_vector)
-        own = objective.matrix.diagonal(k=layout.start) if layout.local_rows else np.zeros(1)
-        shift = SHIFT * (float(sum_over_ranks(layout.comm, float(own.sum()))) / layout.rows)
         krylov = self._by_arpack
         if self._method(layout.rows) == "slepc":
             from thalweg.parallel import options_prefix
@@ -130,13 +128,13 @@ class Eigen(Solver[EigenState]):
         def solve() -> np.ndarray:
             matrix = scipy.sparse.vstack(parts).tocsc()
             try:
-                return self._alone(krylov, matrix, null, shift, dimensions)
+                return self._alone(krylov, matrix, null, dimensions)
             except (scipy.sparse.linalg.ArpackError, ValueError) as error:
                 raise NumericalError(f"no eigenvectors were found: {error}; {ADVICE}") from error
 
         return np.array(on_root(layout.comm, solve)[layout.start : layout.stop], order="C")
 
-    def _alone(self, krylov, matrix, null, shift, dimensions):  # type: ignore[no-untyped-def]
+    def _alone(self, krylov, matrix, null, dimensions):  # type: ignore[no-untyped-def]
         if self._method(len(null)) == "dense" or dimensions + 2 >= len(null):
             # The null vector's eigenvalue is moved above all others.
             top = 2.0 * float(abs(matrix).sum(axis=1).max()) or 1.0
@@ -144,47 +142,48 @@ class Eigen(Solver[EigenState]):
             return np.asarray(
                 scipy.linalg.eigh(dense, subset_by_index=(0, dimensions - 1), check_finite=False)[1]
             )
-        vectors = self._by_lanczos(matrix, null, dimensions + 1) if self.method == "auto" else None
-        if vectors is None:
-            vectors = krylov(matrix, null, shift, dimensions + 1)
-        # One direction of these, the nearest to the null vector, is taken out.
-        inside = vectors @ scipy.linalg.null_space((null @ vectors)[None, :])
-        values, turn = np.linalg.eigh(inside.T @ (matrix @ inside))
-        return np.asarray(inside @ turn[:, np.argsort(values)])[:, :dimensions]
+        if self.method == "auto":
+            top = float(abs(matrix).sum(axis=1).max())
+            find = _by_products(lambda x: top * x - matrix @ x, SMALLEST * self.tolerance, RESTARTS)
+            with contextlib.suppress(scipy.sparse.linalg.ArpackError):
+                values, vectors = _smallest(find, matrix, null, dimensions)
+                if values[0] > SMALLEST * top:
+                    return vectors
+        with krylov(matrix, SHIFT * matrix.diagonal().mean()) as find:
+            return _smallest(find, matrix, null, dimensions)[1]
 
-    def _by_lanczos(self, matrix, null, count):  # type: ignore[no-untyped-def]
-        """None if that takes too many products: a factor is quicker, however much it takes."""
-        top = float(abs(matrix).sum(axis=1).max())
-        turned = scipy.sparse.linalg.LinearOperator(matrix.shape, lambda x: top * x - matrix @ x)
-        start = np.random.default_rng(0).standard_normal(len(null))
-        with contextlib.suppress(scipy.sparse.linalg.ArpackNoConvergence):
-            values, vectors = scipy.sparse.linalg.eigsh(
-                turned, count, which="LA", v0=start, tol=SMALLEST * self.tolerance, maxiter=RESTARTS
-            )
-            if (top - values[:-1] > SMALLEST * top).all():
-                return vectors
-        return None
+    @contextlib.contextmanager
+    def _by_arpack(self, matrix, shift):  # type: ignore[no-untyped-def]
+        shifted = (matrix + shift * scipy.sparse.identity(matrix.shape[0])).tocsc()
+        factor = scipy.sparse.linalg.splu(
+            shifted, "MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+        )
+        yield _by_products(factor.solve, SHARE * self.tolerance)
 
-    def _by_arpack(self, matrix, null, shift, count):  # type: ignore[no-untyped-def]
-        start = np.random.default_rng(0).standard_normal(len(null))
-        start -= null * (null @ start)
-        return scipy.sparse.linalg.eigsh(
-            matrix, count, sigma=-shift, which="LM", v0=start, tol=SHARE * self.tolerance
-        )[1]
-
-    def _by_slepc(self, SLEPc, prefix, matrix, null, shift, count):  # type: ignore[no-untyped-def]
+    @contextlib.contextmanager
+    def _by_slepc(self, SLEPc, prefix, matrix, shift):  # type: ignore[no-untyped-def]
         from thalweg.parallel import PETSc
 
         local, integer = matrix.tocsr().sorted_indices(), PETSc.IntType
         csr = (local.indptr.astype(integer), local.indices.astype(integer), local.data)
         operator = PETSc.Mat().createAIJ(size=matrix.shape, csr=csr, comm=PETSc.COMM_SELF)
-        vector = operator.createVecRight()
         solver = SLEPc.EPS().create(PETSc.COMM_SELF)
+
+        def find(count, known):  # type: ignore[no-untyped-def]
+            """Like that of ARPACK."""
+            one = PETSc.COMM_SELF
+            known = [PETSc.Vec().createWithArray(vector.copy(), comm=one) for vector in known.T]
+            solver.setDeflationSpace(known)
+            solver.setDimensions(count)
+            solver.solve()
+            if (converged := solver.getConverged()) < count:
+                raise NumericalError(f"SLEPc found {converged} of {count} eigenvectors; {ADVICE}")
+            return np.column_stack([v.getArray() for v in solver.getInvariantSubspace()])
+
         try:
             solver.setOptionsPrefix(prefix)
             solver.setOperators(operator)
             solver.setProblemType(SLEPc.EPS.ProblemType.HEP)
-            solver.setDimensions(count)
             solver.setTolerances(SHARE * self.tolerance, 500)
             solver.setTarget(-shift)
             solver.setWhichEigenpairs(SLEPc.EPS.Which.TARGET_MAGNITUDE)
@@ -194,16 +193,41 @@ class Eigen(Solver[EigenState]):
             inverse.getPC().setType("cholesky")
             has_mumps = PETSc.Sys.hasExternalPackage("mumps")
             inverse.getPC().setFactorSolverType("mumps" if has_mumps else "petsc")
-            solver.solve()
-            converged = solver.getConverged()
-            if converged < count:
-                raise NumericalError(f"SLEPc found {converged} of {count} eigenvectors; {ADVICE}")
-            vectors = np.empty((len(null), converged))
-            for i in range(converged):
-                solver.getEigenvector(i, vector)
-                vectors[:, i] = vector.getArray()
-            return vectors
+            yield find
         finally:
             solver.destroy()
             operator.destroy()
-            vector.destroy()
+
+
+def _by_products(apply, tolerance, restarts=None):  # type: ignore[no-untyped-def]
+    """How ARPACK finds vectors of the largest eigenvalues of a positive operator."""
+
+    def find(count, known):  # type: ignore[no-untyped-def]
+        """So many of those orthogonal to the vectors known."""
+        outside = lambda x: x - known @ (known.T @ x)  # noqa: E731
+        start = outside(np.random.default_rng(0).standard_normal(len(known)))
+        operator = scipy.sparse.linalg.LinearOperator(
+            (len(known), len(known)), lambda x: outside(apply(outside(x))), dtype=float
+        )
+        return scipy.sparse.linalg.eigsh(
+            operator, count, which="LA", v0=start, tol=tolerance, maxiter=restarts
+        )[1]
+
+    return find
+
+
+def _smallest(find, matrix, null, count):  # type: ignore[no-untyped-def]
+    """The smallest eigenvalues beyond the null vector's, and their vectors.
+
+    Krylov methods find a vector of an eigenvalue, behind which others of equal ones hide: they
+    are sought beyond those found, until none has a smaller eigenvalue.
+    """
+    vectors, values, before = np.empty((len(null), 0)), np.zeros(0), np.inf
+    while True:
+        more = find(1 if len(values) else count, np.column_stack([null, vectors]))
+        basis = np.linalg.qr(np.column_stack([vectors, more]))[0]
+        values, turn = np.linalg.eigh(basis.T @ (matrix @ basis))
+        values, vectors = values[:count], (basis @ turn)[:, :count]
+        if values.sum() >= (1.0 - 1e-9) * before:
+            return values, vectors
+        before = values.sum()
