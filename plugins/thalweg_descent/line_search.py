@@ -67,8 +67,7 @@ class LineFunction:
         value, gradient = self.objective.value_and_gradient(trial.x)
         slope = math.nan
         if math.isfinite(value):
-            dot = self.objective.layout.dot
-            slope = agreed(self.objective.comm, dot(gradient, self.direction))
+            slope = agreed(self.objective.comm, self.objective.layout.dot(gradient, self.direction))
         self.finite = math.isfinite(slope)
         if not self.finite:
             return replace(trial, value=math.inf)

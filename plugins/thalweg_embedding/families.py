@@ -131,9 +131,8 @@ def umap(
         raise InputError(f"min_dist must be at most spread ({spread:g}), not {min_dist:g}")
     # In units of the spread, so that the fit succeeds for any.
     r, close = np.linspace(0.0, 3.0, 300), min_dist / spread
-    target = np.where(r < close, 1.0, np.exp(-(r - close)))
     kernel = lambda r, a, b: 1.0 / (1.0 + a * r ** (2.0 * b))  # noqa: E731
-    (a, b), _ = scipy.optimize.curve_fit(kernel, r, target)
+    (a, b), _ = scipy.optimize.curve_fit(kernel, r, np.where(r < close, 1.0, np.exp(-(r - close))))
     a *= spread ** (-2.0 * b)
     a, b = float(f"{a:.6g}"), float(f"{b:.6g}")  # so that compiled code is found again
     functions = cross_entropy_functions(a, b, OFFSET)

@@ -109,8 +109,7 @@ class PlacedMap:
         columns, every = indices.astype(np.uint32), np.arange(len(indices))
 
         def value_and_slope(trial: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            starts = np.arange(0, rows.size * k + 1, k)
-            graph = starts, columns[rows].ravel(), weights[rows].ravel()
+            graph = np.arange(0, rows.size * k + 1, k), columns[rows].ravel(), weights[rows].ravel()
             return self.value_and_slope(trial, graph, share[rows])  # type: ignore[no-any-return]
 
         lowest, _ = value_and_slope(places, every)

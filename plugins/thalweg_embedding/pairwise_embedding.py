@@ -379,8 +379,7 @@ class PairwiseEmbedding(
 
         if dataset is None or self.options is None:
             return {}
-        measures = faithfulness(dataset, solution, self)
-        return {LEGENDS[name]: rows for name, rows in measures.items()}
+        return {LEGENDS[name]: rows for name, rows in faithfulness(dataset, solution, self).items()}
 
     def identity(self) -> dict[str, Any]:
         """The arguments, but the start, stages and rules, and what follows from the weights."""

@@ -161,8 +161,7 @@ class SecantSearch(SeparationRounds[S]):
         """The state before any work, with no map yet."""
         problem = cast(SecantConstraints, objective)
         secants, delta, rank = problem.secants, problem.wanted_delta, problem.wanted_rank
-        smallest = self.smallest_subset if secants.n_pairs > self.all_below else 0
-        subsets = Subsets(secants, smallest)
+        subsets = Subsets(secants, self.smallest_subset if secants.n_pairs > self.all_below else 0)
         stride = subsets.strides[0] if delta is not None else 1
         top, low = objective.layout.rows, 0
         if rank is None:
@@ -329,8 +328,7 @@ class SecantSearch(SeparationRounds[S]):
         # The published adjustment ends where a rank fails, but not before one has served.
         stepped_too_low = self.adjust == "published" and failed >= state.attempt.rank
         if bracket.is_closed or (stepped_too_low and served):
-            done = Status.CONVERGED if served else Status.TARGET_NOT_REACHED
-            return replace(state, outcome=done)
+            return replace(state, outcome=Status.CONVERGED if served else Status.TARGET_NOT_REACHED)
         if self.adjust == "eigengap" and served:
             low, high = max(failed + 1, served // 2), served - 1
             rank = agreed(state.secants.comm, eigengap_rank(state.served, low, high))

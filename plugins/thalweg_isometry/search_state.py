@@ -183,11 +183,10 @@ class SearchState(SolverState):
             return self
         routes = RowRoutes(layout.comm, ranks)
         keys = np.stack(np.divmod(cuts.dropped, layout.rows), axis=1)
-        dropped_routes = RowRoutes(layout.comm, holders(layout, keys))
         dual, pairs, lengths, idle = (
             routes.deliver(rows) for rows in (self.dual, cuts.pairs, cuts.lengths, cuts.idle)
         )
-        dropped = np.sort(dropped_routes.deliver(cuts.dropped))
+        dropped = np.sort(RowRoutes(layout.comm, holders(layout, keys)).deliver(cuts.dropped))
         return replace(self, dual=dual, cuts=Cuts(pairs, lengths, idle, dropped))
 
 

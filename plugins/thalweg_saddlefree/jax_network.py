@@ -136,8 +136,7 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, CurvatureForms, LayeredCurvat
         for name in self.layer_names:
             kernel, bias = parameters[name]["kernel"], "bias" in parameters[name]
             outputs = np.shape(kernel)[-1]
-            inputs = np.size(kernel) // outputs + int(bias)
-            blocks.append(LayerBlock(start, inputs, outputs, bias))
+            blocks.append(LayerBlock(start, np.size(kernel) // outputs + int(bias), outputs, bias))
             start = blocks[-1].stop
         self.layers = tuple(blocks)
         if start != self.layout.rows:

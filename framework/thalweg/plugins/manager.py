@@ -133,9 +133,8 @@ class Plugins:
 
     def _specs_of(self, module: Any, kind: type[Spec]) -> list[Spec]:
         others = [plugin for plugin in self._manager.get_plugins() if plugin is not module]
-        answers = self._manager.subset_hook_caller(kind.hook, others)()
         specs: list[Spec] = []
-        for answer in answers:
+        for answer in self._manager.subset_hook_caller(kind.hook, others)():
             if not isinstance(answer, list | tuple):
                 raise TypeError(f"hook {kind.hook} returned {answer!r}, which is not a list")
             specs += answer

@@ -150,10 +150,9 @@ class Configuration:
 
         Files may move: a digest of their content stands for their paths.
         """
-        moving = ("path", "labels")
         files = _file_options(plugins().find(ObjectiveSpec, self.objective["name"])[0])
         sections = {
-            "data": {k: v for k, v in (self.data or {}).items() if k not in moving},
+            "data": {k: v for k, v in (self.data or {}).items() if k not in ("path", "labels")},
             "objective": {k: _content(v) if k in files else v for k, v in self.objective.items()},
             "preconditioner": self.preconditioner or {},
             "solver": self.solver,

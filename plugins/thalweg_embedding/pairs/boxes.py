@@ -80,8 +80,7 @@ class Box:
         return self._influence(1)
 
     def _influence(self, derivative: int) -> np.ndarray:
-        far = self.split.far(derivative)
-        return self.mesh.influence(self._spectrum.modes(far, self.mesh.comm))
+        return self.mesh.influence(self._spectrum.modes(self.split.far(derivative), self.mesh.comm))
 
 
 class Boxes:

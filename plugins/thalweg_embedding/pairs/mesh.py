@@ -239,8 +239,7 @@ class Mesh:
     def energy(self, density: np.ndarray, influence: np.ndarray) -> float:
         """Sum over all pairs of points, each with itself too (Parseval's identity).  Collective."""
         sums = np.empty(density.shape[0] * density.shape[1])
-        first = self._slabs.columns.start if self._row_axis == 1 else 0
-        energy(density, influence, first, sums)
+        energy(density, influence, self._slabs.columns.start if self._row_axis == 1 else 0, sums)
         return float(sum_over_ranks(self.comm, float(sums.sum())))
 
     def slope(self, density: np.ndarray, influence: np.ndarray, axis: int) -> np.ndarray:

@@ -63,10 +63,9 @@ class NeighborPairs(PairSum):
         """All edges of this rank's rows."""
         plan, weights = self._exchange.plan, self._weights
         points = plan.layout.local_rows + len(plan.ghosts)
-        # Of an unsigned index the compiled code need not ask whether it counts from the end.
-        index = np.uint32 if points < 2**32 else np.uint64
         starts = weights.indptr.astype(np.int64, copy=False)
-        ends = plan.positions(weights.indices).astype(index)
+        # Of an unsigned index the compiled code need not ask whether it counts from the end.
+        ends = plan.positions(weights.indices).astype(np.uint32 if points < 2**32 else np.uint64)
         return starts, ends, np.asarray(weights.data, dtype=self._real)
 
     @functools.cached_property

@@ -272,9 +272,8 @@ class NetworkObjective(
         self._count("gradient", self._value_rows.total)
         if keep:
             self._linearized, self._linearized_at = linearized, flat.copy()
-        gradient = self._with_decay(sums, self._value_rows.total, x)
         value = self._mean(exact_sum(totals), self._value_rows.total) + self._decay(x)
-        return value, gradient
+        return value, self._with_decay(sums, self._value_rows.total, x)
 
     # -- curvature -------------------------------------------------------------------------
 
@@ -324,9 +323,8 @@ class NetworkObjective(
         self._count("sample", self.curvature_row_count)
 
     def gradient_squares(self, x: Array) -> Array:
-        flat = self._flat(x)
         sums = np.zeros(self.network.parameters, dtype=self.dtype)
-        for point in self._points(flat):
+        for point in self._points(self._flat(x)):
             self.network.add_gradient(point, sums, squared=True)
         return self._averaged(sums, self.curvature_row_count)
 

@@ -174,7 +174,6 @@ def test_a_call_and_a_file_choose_the_same_method_by_default(name):
 def test_an_option_goes_to_the_part_that_has_it(problem):
     options = {"memory": 3, "iterations": 7, "seconds": 5.0}
     solver, rules = assembly.method_of_call(problem, "lbfgs", None, options)
-    assert solver.memory == 3
-    assert rules == Stop(iterations=7, seconds=5.0)
+    assert (solver.memory, rules) == (3, Stop(iterations=7, seconds=5.0))
     with pytest.raises(InputError, match=r"no option 'memori' in .*did you mean 'memory'"):
         assembly.method_of_call(problem, "lbfgs", None, {"memori": 3})

@@ -78,8 +78,7 @@ def search(first, trials=20, **more):
 
 
 def test_backtracking_goes_to_the_minimum_of_a_parabola_within_its_bounds():
-    assert search(1.0).trials == 1
-    assert search(4.0).step == 1.0
+    assert (search(1.0).trials, search(4.0).step) == (1, 1.0)
     assert search(2.0).trials == 2  # its value is that at the start, so that nothing is lowered
     assert search(100.0).step == pytest.approx(1.0)
     assert search(4.0, ratios=(0.6, 0.6)).step == pytest.approx(4.0 * 0.6**2)

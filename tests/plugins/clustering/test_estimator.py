@@ -251,8 +251,7 @@ def test_seeds_threads_and_steps_are_given_as_to_other_estimators(views, monkeyp
     monkeypatch.setattr(thalweg, "minimize", spied)
     before = numba.get_num_threads()
     fitted(random_state=3, n_jobs=np.int64(1), verbose=1)
-    assert threads == [(1, True)]
-    assert numba.get_num_threads() == before
+    assert (threads, numba.get_num_threads()) == ([(1, True)], before)
     with pytest.raises(ValueError, match="'n_jobs' must be"):
         fitted(n_jobs=0)
 

@@ -28,8 +28,7 @@ def certified(tmp_path, digits, psi, capsys, monkeypatch):
         if code == 0:
             as_json = "--json" in arguments
             return json.loads(printed.out, parse_constant=str) if as_json else printed.out
-        assert code == 2
-        assert len(printed.err.strip().splitlines()) == 1
+        assert (code, len(printed.err.strip().splitlines())) == (2, 1)
         return printed.err
 
     return run

@@ -251,8 +251,7 @@ def test_a_run_counts_epochs_and_reports_the_objective_over_all_rows(comm):
         callback=lambda iterate: seen.append(iterate.state.epoch),
     )
     assert result.status is Status.EPOCH_LIMIT
-    assert result.iterations == 9
-    assert seen == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
+    assert (result.iterations, seen) == (9, [0, 0, 0, 1, 1, 1, 2, 2, 2, 3])
     np.testing.assert_array_equal(result.trace["epoch"], seen)
     epochs, values = result.trace["epoch_value"], result.trace["objective"]
     assert np.isnan(epochs[:3]).all()
@@ -336,8 +335,7 @@ def test_the_rows_of_a_batch_are_the_same_on_any_number_of_ranks(comm):
             rows = order.batch(batch, share)
             gathered = np.concatenate(comm.allgather(layout.start + rows.local))
             wanted = np.flatnonzero((positions >= first) & (positions < first + count))
-            assert sorted(gathered) == list(wanted)
-            assert rows.total == count
+            assert (sorted(gathered), rows.total) == (list(wanted), count)
     part, whole = order.batch(1, 0.5).local, order.batch(1).local
     np.testing.assert_array_equal(part, whole[: len(part)])
 

@@ -98,8 +98,7 @@ class PetscSolver(SolutionMethod):
                     PETSc.Options().getString(USER_PREFIX + name)  # which counts as a use
         if self.direct:
             self.factor = self._own(self.ksp.getPC().getFactorMatrix())
-            info = self.factor.getInfo(PETSc.Mat.InfoType.GLOBAL_SUM)
-            self.factor_entries = int(info["nz_used"])
+            self.factor_entries = int(self.factor.getInfo(PETSc.Mat.InfoType.GLOBAL_SUM)["nz_used"])
             shape = ((layout.local_rows, layout.rows), (PETSc.DECIDE, layout.columns))
             self.right = self._own(_dense(layout, shape))
             self.left = self._own(_dense(layout, shape))

@@ -124,8 +124,7 @@ class LaplacianSolver:
         least = least if np.isfinite(least) else 1.0
         self.shift = SHIFT * least if shift is None else float(shift)
         slack = diagonal + self.shift - scale * sums
-        zero_slack = slack <= _SLACK * np.maximum(diagonal, least)
-        self.removal = _mean_removal(layout, weights, zero_slack)
+        self.removal = _mean_removal(layout, weights, slack <= _SLACK * np.maximum(diagonal, least))
         self.components = len(self.removal.sizes)
         n_weak = int((slack < _DOMINANCE * diagonal).sum())
         diagonally_dominant = layout.comm.allreduce(n_weak) <= _EXCEPTIONS * layout.rows

@@ -130,8 +130,7 @@ def _write_comparison(
     ]
     table = format_table(comparison_rows(results), markdown=True)
     directory.write_text("comparison.md", table + "\n")
-    compared = list(next(iter(results.values())).compared)
-    content = {"methods": methods, "compared": compared, **facts}
+    content = {"methods": methods, "compared": list(next(iter(results.values())).compared), **facts}
     directory.write_text("comparison.json", as_json(content) + "\n")
 
 

@@ -51,8 +51,7 @@ def test_a_page_holds_the_map_and_asks_nobody(tmp_path):
     text, facts = facts_of(page)
     assert not re.search(r"https?:|src=|@import|url\(", text)
     assert "<title>&lt;title&gt;</title>" in text
-    assert facts["names"] == names
-    assert facts["title"] == "<title>"
+    assert (facts["names"], facts["title"]) == (names, "<title>")
     places = np.frombuffer(base64.b64decode(facts["places"]), "<f4").reshape(-1, 2)
     np.testing.assert_allclose(places + facts["center"], points, atol=1e-5)
     kept = np.frombuffer(base64.b64decode(facts["labels"]), "<u4")
