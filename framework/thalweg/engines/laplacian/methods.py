@@ -39,6 +39,10 @@ def describe(system: System, entries: int, factor_entries: int) -> str:
     words = f"'{system.name}': {METHODS[system.name]}"
     if system.name in ("blocks", "amg", "icc", "jacobi"):
         words += f", to a residual of {system.rtol:g} in at most {system.iterations} iterations"
+    if has_petsc():
+        from thalweg.engines.laplacian.petsc_solver import USER_PREFIX, user_options
+
+        words += "".join(f", with -{USER_PREFIX}{name} {v}" for name, v in user_options().items())
     factor = f", {factor_entries:,} in the factor" if factor_entries else ""
     return f"{words} ({entries:,} weights{factor})"
 

@@ -77,14 +77,16 @@ class PetscSolver(SolutionMethod):
         self.ksp.setOperators(self.matrix)
         self.ksp.setTolerances(rtol=system.rtol, atol=0.0, max_it=system.iterations)
         with temporary_options(prefix, defaults):
-            self.ksp.setFromOptions()
-            factored = self.ksp.getPC().getType() in ("cholesky", "lu")
-            self.direct = factored and self.ksp.getType() == "preonly"
-            if null_vectors and not self.direct:
-                self.matrix.setNullSpace(self.null_space)
-            self.ksp.setErrorIfNotConverged(self.direct)
             try:
                 with raise_on_all_ranks(layout.comm):  # a block fails on its rank alone
+                    self.ksp.setFromOptions()
+                    factored = self.ksp.getPC().getType() in ("cholesky", "lu")
+                    if not factored and "ksp_type" not in options_of_user:
+                        self.ksp.setType("cg")  # where options replace a factor
+                    self.direct = factored and self.ksp.getType() == "preonly"
+                    if null_vectors and not self.direct:
+                        self.matrix.setNullSpace(self.null_space)
+                    self.ksp.setErrorIfNotConverged(self.direct)
                     self.ksp.setUp()
                     self.ksp.setUpOnBlocks()
             except (PETSc.Error, RankError) as error:
