@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from thalweg.errors import NumericalError
-from thalweg.interfaces import Homotopy, Objective
-from thalweg.parallel import MPI, abort_on_error, collective_call, on_root
+from thalweg.interfaces import Homotopy, Objective, Preconditioner
+from thalweg.parallel import MPI, Array, abort_on_error, collective_call, on_root
 from thalweg.parallel.threads import restored_thread_limits
 from thalweg.result import Result, Status
 from thalweg.workbench.report import comparison_rows, draw_convergence, format_table, search_seconds
@@ -94,11 +94,8 @@ def _on_equal_terms(
     gradient = objective.value_and_gradient(x)[1]
     parts = [job.solver.preconditioner for job in jobs.values()]
     for part in {type(part): part for part in parts}.values():
-        if part is not None:
-            part.setup(objective, x)
-            part.update(x)
-            part.apply(gradient)
-            part.close()
+        if part is not None:  # one that fails does so in its method again
+            attempted(objective.comm, partial(_warm, part, objective, x, gradient), "")
     own: Any = getattr(objective, "homotopy_parameter", None)
     state = objective.state()
     for label, job in jobs.items():
@@ -106,6 +103,13 @@ def _on_equal_terms(
             objective.homotopy_parameter = own
         objective.restore(state)
         yield label, job
+
+
+def _warm(part: Preconditioner, objective: Objective, x: Array, rows: Array, _: MPI.Comm) -> None:
+    part.setup(objective, x)
+    part.update(x)
+    part.apply(rows)
+    part.close()
 
 
 #: Facts on a result that the table of a comparison leaves to that of the run.
@@ -129,7 +133,7 @@ def _write_comparison(
         for label, result in results.items()
     ]
     table = format_table(comparison_rows(results), markdown=True)
-    directory.write_text("comparison.md", table + "\n")
+    directory.write_text("comparison.md", "\n\n".join([table, *facts["failures"]]) + "\n")
     content = {"methods": methods, "compared": list(next(iter(results.values())).compared), **facts}
     directory.write_text("comparison.json", as_json(content) + "\n")
 

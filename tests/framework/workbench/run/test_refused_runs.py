@@ -2,6 +2,7 @@
 
 import json
 import sys
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -168,6 +169,10 @@ def test_preconditioners_are_warm_before_the_first_method_of_a_comparison(monkey
     objective = {"name": "elastic-embedding", "perplexity": 5}
     compare({"data": data, "objective": objective, "method": methods, **own})
     assert order[:4] == ["setup", "apply", "setup", "init"]
+    monkeypatch.setattr(FixedPoint, "apply", Mock(side_effect=ValueError("no such row")))
+    methods[1]["preconditioner"] = {"name": "identity"}
+    (last,) = compare({"data": data, "objective": objective, "method": methods, **own}).values()
+    assert last.notes[-1] == "method 'a' failed: ValueError: no such row"
 
 
 MAP = {
