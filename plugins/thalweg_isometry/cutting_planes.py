@@ -152,8 +152,7 @@ def evaluations_per_scan(
     scan = 5e6 + fraction * secants.n_pairs * (2.0 + 0.036 * (rank + 96))
     scan += 100_000 * (60.0 + 0.35 * dimension)
     evaluation = 1e5 + 0.05 * active.touched * dimension * rank + 3.0 * active.count * rank
-    share = evaluation / active.comm.size
-    return max(8, int(scan / evaluation)), max(8, int(PART / share))
+    return max(8, int(scan / evaluation)), max(8, int(PART / (evaluation / active.comm.size)))
 
 
 def parts_of(secants: SecantSet, fraction: float, rank: int) -> int:

@@ -189,11 +189,10 @@ class SecantSearch(SeparationRounds[S]):
             state = self._after_success(state)
         elif verdict == "failed":
             state = self._after_failure(state)
-        if state.outcome.running and state.problem.wanted_rank is None:
-            # A lower rank may have taken more work than the option ``effort`` allows.
-            allowed = state.best_work * (1.0 + (self.effort or np.inf))
-            if 0.0 < allowed < state.work:
-                state = replace(state, outcome=Status.CONVERGED)
+        # A lower rank may have taken more work than the option ``effort`` allows.
+        spent = 0.0 < state.best_work * (1.0 + (self.effort or np.inf)) < state.work
+        if spent and state.outcome.running and state.problem.wanted_rank is None:
+            state = replace(state, outcome=Status.CONVERGED)
         if not state.outcome.running:
             state = self._final(state)
             state.problem.last_cuts = state.cuts.pairs

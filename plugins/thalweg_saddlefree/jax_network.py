@@ -273,8 +273,7 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, CurvatureForms, LayeredCurvat
         chosen = padded(rows.local)
         inputs = self._jax.tree_util.tree_map(lambda leaf: leaf[chosen], self.data[0])
         shape = np.shape(self.data[1])[1:]
-        places = self.data_layout.start + chosen
-        signs = random_signs(places, int(np.prod(shape)), draw, self.dtype)
+        signs = random_signs(self.data_layout.start + chosen, int(np.prod(shape)), draw, self.dtype)
         # The loss of a row is the mean over its positions.
         signs = signs.reshape(-1, *shape) / np.sqrt(np.prod(shape[:-1]), dtype=self.dtype)
         with self.precisely():

@@ -165,8 +165,7 @@ class Mesh:
             low, high = float(along.min()), float(along.max())
             # A row more on either side, since compilers round in different ways.
             first = max(0, math.floor(low * scale + shift - 0.5 * taps) - 1)
-            last = math.ceil(high * scale + shift + 0.5 * taps) + 2
-            rows = range(first, min(self.used, last))
+            rows = range(first, min(self.used, math.ceil(high * scale + shift + 0.5 * taps) + 2))
         lines = np.arange(rows.start * width, rows.stop * width)
         routes = RowRoutes(self.comm, self._slabs.rows.owners(lines // width))
         lines = routes.deliver(lines) - self._slabs.rows.start * width

@@ -112,8 +112,7 @@ class Split:
             shares = 0.5 * (values[1:] + values[:-1]) * np.diff(d)
             beyond = np.cumsum(shares[::-1])[::-1] + values[-1] * d[-1]
             small = np.flatnonzero(beyond <= 0.01 * tolerance * beyond[0])
-            range_ = float(d[small[0]]) if small.size else math.inf
-            squared = min(math.sqrt(decades) / cut, range_)
+            squared = min(math.sqrt(decades) / cut, float(d[small[0]]) if small.size else math.inf)
         unfinished = cls(function, cut, math.sqrt(squared), 0.0)
         # In units of 1/sqrt(T), where far parts look much alike.
         far = unfinished.far(0)

@@ -128,8 +128,7 @@ def integrate(
             if t >= 1.0 - 1e-14:  # 1 - t may be left as a rounding error
                 return x
         # The error per unit step goes with the fourth power of the length.
-        growth = 0.9 * (allowed / error) ** 0.25 if error > 0 else 4.0
-        length *= min(4.0, max(0.2, growth))
+        length *= min(4.0, max(0.2, 0.9 * (allowed / error) ** 0.25 if error > 0 else 4.0))
     raise SpectrumTooWide(
         f"the differential equation needs more than {MOST_STEPS} steps; take method = 'lanczos' or "
         "raise the damping"

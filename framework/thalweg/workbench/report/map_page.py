@@ -179,8 +179,7 @@ def _sheets(pictures: np.ndarray) -> dict[str, Any]:
 
     pictures = np.nan_to_num(pictures.astype(float), nan=0.0, posinf=0.0, neginf=0.0)
     low, high = float(pictures.min()), float(pictures.max())
-    scale = 255.0 / (high - low) if high > low else 0.0
-    pictures = ((pictures - low) * scale).astype(np.uint8)
+    pictures = ((pictures - low) * (255.0 / (high - low) if high > low else 0.0)).astype(np.uint8)
     height, width = pictures.shape[1:3]
     across, down = max(1, SHEET_SIDE // width), max(1, SHEET_SIDE // height)
     sheets = []
