@@ -71,6 +71,11 @@ def median_distance(layout: Layout, points: np.ndarray, largest_sample: int = 20
     del parts
     median = float(np.sqrt(_median(layout.comm, pairs)))
     if not median > 0:
+        if len(np.unique(sample, axis=0)) > 0.5 * len(sample) + 1:  # not that most are equal
+            raise InputError(
+                "a row lies so far off that no digits are left for the distances of the others: "
+                "remove outliers, or scale the data"
+            )
         largest = float((sample**2).sum(axis=1).max(initial=0.0))
         median = float(np.sqrt(_median(layout.comm, pairs[pairs > 1e-12 * max(largest, 1e-300)])))
     return float(layout.comm.bcast(median, root=0))
