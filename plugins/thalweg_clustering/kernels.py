@@ -85,8 +85,7 @@ def _power(
 
     def derivative(order: int) -> Function:
         scale = sign * float(np.prod(exponent - np.arange(order)))
-        left = exponent - order
-        return lambda b: scale * (b + offset) ** left if scale else np.zeros_like(b)
+        return lambda b: scale * (b + offset) ** (exponent - order) if scale else np.zeros_like(b)
 
     return KernelFunction(name, of, derivative(0), derivative(1), derivative(2), normalized)
 

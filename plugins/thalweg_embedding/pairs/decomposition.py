@@ -105,8 +105,7 @@ class SlabDecomposition(RowDecomposition):
         first = self._slabs_at(places - radius, "left")
         reached = self._slabs_at(places + radius) - first + 1
         rows = np.repeat(np.arange(len(self.points)), reached)
-        before = np.cumsum(reached) - reached
-        ranks = np.arange(len(rows)) - np.repeat(before - first, reached)
+        ranks = np.arange(len(rows)) - np.repeat(np.cumsum(reached) - reached - first, reached)
         others = self._occupied[ranks] & (ranks != self._comm.rank)
         routes = RowRoutes(self._comm, ranks[others], rows[others])
         return lambda block: np.concatenate([block, routes.deliver(block)])

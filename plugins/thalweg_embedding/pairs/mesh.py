@@ -63,8 +63,7 @@ class Window:
         nodes = np.cos(np.pi * (np.arange(64) + 0.5) / 64)
         coefficients = np.zeros((degree + 1, padded))
         for tap in range(taps):
-            z = 2.0 * (0.5 * (nodes + 1.0) + tap) / taps - 1.0
-            values = _semicircle(z, taps, oversampling)
+            values = _semicircle(2.0 * (0.5 * (nodes + 1.0) + tap) / taps - 1.0, taps, oversampling)
             fitted = np.polynomial.Chebyshev.fit(nodes, values, degree, domain=[-1, 1])
             powers = fitted.convert(kind=np.polynomial.Polynomial).coef
             coefficients[degree + 1 - len(powers) :, tap] = powers[::-1]

@@ -48,8 +48,7 @@ class TermSum(StiefelObjective):
 
     def _kernels(self, w):
         images = self.matrices @ w
-        traces = np.einsum("dq,mdq->m", w, images)
-        return self.gamma * np.exp(-traces / (2 * self.sigma**2)), images
+        return self.gamma * np.exp(-np.einsum("dq,mdq->m", w, images) / (2 * self.sigma**2)), images
 
     def value(self, x):
         kernels, _ = self._kernels(self.matrix(x))

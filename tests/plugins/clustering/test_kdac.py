@@ -189,8 +189,7 @@ def test_a_large_run_by_features_goes_through_levels_of_fewer_rows(comm, views, 
     monkeypatch.setattr(build, "SAMPLE_ROWS", 80)
     for rows in (10_000, 50):  # no level between, and two
         monkeypatch.setattr(build, "LEVEL_ROWS", rows)
-        objective = make(comm, points, given, init="sample", **options)
-        result = thalweg.minimize(objective, solver="ism")
+        result = thalweg.minimize(make(comm, points, given, init="sample", **options), solver="ism")
         levels = ", then 50 evenly spread rows, then 100 evenly spread rows" if rows == 50 else ""
         assert f"started from the subspace of 80 evenly spread rows{levels}" in result.notes
         assert result.metrics["nmi"] > 0.95

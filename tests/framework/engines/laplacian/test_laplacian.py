@@ -167,8 +167,7 @@ def test_dense_weights_and_a_real_shift(comm, method):
         layout, layout.local(weights), rhs, shift=0.5, scale=1.0, method=method, rtol=1e-13
     )
     assert solver.components == 0
-    matrix = np.diag(weights.sum(1)) - weights + 0.5 * np.eye(60)
-    assert np.allclose(matrix @ x, rhs, atol=1e-9)
+    assert np.allclose((np.diag(weights.sum(1)) - weights + 0.5 * np.eye(60)) @ x, rhs, atol=1e-9)
 
 
 @pytest.mark.petsc

@@ -132,8 +132,7 @@ def test_results_are_the_same_bits_at_any_number_of_ranks(comm):
     points = np.random.default_rng(3).standard_normal((900, 37)).astype(np.float32)
     alone = nearest_neighbors(Layout(MPI.COMM_SELF, 900, 37), points, 15)
     layout = Layout(comm, 900, 37)
-    together = nearest_neighbors(layout, layout.local(points), 15)
-    for mine, whole in zip(together, alone, strict=True):
+    for mine, whole in zip(nearest_neighbors(layout, layout.local(points), 15), alone, strict=True):
         assert np.array_equal(mine, layout.local(whole))
 
 

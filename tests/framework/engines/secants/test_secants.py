@@ -173,8 +173,7 @@ def test_listed_secants_are_scanned_in_one_part():
 @pytest.mark.ranks(1, 3)
 @pytest.mark.parametrize("labels", [None, np.arange(140) % 3])
 def test_sparse_points_have_the_secants_of_the_same_points_in_full(comm, labels):
-    random = np.random.default_rng(4)
-    points = scipy.sparse.random(140, 90, 0.08, random_state=random, format="lil")
+    points = scipy.sparse.random(140, 90, 0.08, random_state=np.random.default_rng(4), format="lil")
     points[7] = points[3]  # coincident
     points[9] = 0.0
     points = points.tocsr()

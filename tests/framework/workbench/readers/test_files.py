@@ -189,8 +189,7 @@ def test_lines_within_quotes_belong_to_the_field(comm, folder):
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])
 def test_a_delimiter_in_a_quoted_label_after_a_blank_shifts_no_column(comm, folder, delimiter):
-    text = 'a;l;b\n1.5; "two;7;8";2.5\n1.6; x;2.6\n'.replace(";", delimiter)
-    (folder / "x.csv").write_text(text)
+    (folder / "x.csv").write_text('a;l;b\n1.5; "two;7;8";2.5\n1.6; x;2.6\n'.replace(";", delimiter))
     dataset = load_data({"path": "x.csv", "labels": "l"}, comm, folder)
     assert dataset.values.tolist() == [[1.5, 2.5], [1.6, 2.6]]
 
@@ -432,8 +431,7 @@ def test_generated_sets_do_not_depend_on_the_ranks(comm, name):
     shared, alone = load_data(section, comm), load_data(section, MPI.COMM_SELF)
     assert np.array_equal(whole(shared), alone.values)
     assert np.array_equal(shared.gather_labels(), alone.labels)
-    other = load_data({**section, "seed": 5}, MPI.COMM_SELF)
-    assert not np.array_equal(other.values, alone.values)
+    assert not np.array_equal(load_data({**section, "seed": 5}, MPI.COMM_SELF).values, alone.values)
 
 
 def test_every_named_set_is_described_and_has_options_that_the_section_accepts():

@@ -226,7 +226,6 @@ def test_a_picture_that_cannot_be_drawn_does_not_cost_the_run(tmp_path, monkeypa
     monkeypatch.setattr(pictures, "draw_convergence", fails)
     result = thalweg.run(CONFIG, tmp_path / "run", comm=MPI.COMM_SELF)
     assert "the pictures failed: RuntimeError: no font can be found" in result.notes
-    facts = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert facts["notes"] == list(result.notes)
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["notes"] == list(result.notes)
     for name in ("trace.csv", "solution.npy"):
         assert (tmp_path / "run" / name).exists()
