@@ -22,6 +22,7 @@ from thalweg_embedding.families import (
 )
 from thalweg_embedding.memory_estimate import memory_per_rank
 from thalweg_embedding.objectives import t_sne
+from thalweg_embedding.start import principal_components
 
 
 def test_only_many_points_under_a_logarithm_are_exaggerated():
@@ -50,8 +51,7 @@ def test_a_map_whose_affinities_fall_apart_has_a_minimum():
     near, far = (objective.value(inside + distance * directions) for distance in (1e4, 1e6))
     # A hundredth of the attraction, most of it between components, holds these: it grows with
     # log(1 + d), d squared distances, where the repulsion between them is gone.
-    weights = scipy.sparse.csr_matrix(objective.weights).toarray()
-    between = weights[corners @ corners.T == 0.0].sum()
+    between = scipy.sparse.csr_matrix(objective.weights).toarray()[corners @ corners.T == 0.0].sum()
     assert 0.005 < between <= 0.01
     assert far - near == pytest.approx(between * np.log(1e4), rel=1e-3)
 
@@ -94,6 +94,17 @@ def test_a_call_ends_where_the_estimator_does(comm):
     assert result.iterations == estimator.n_iter_ < 500
     np.testing.assert_array_equal(result.x, estimator.embedding_)
     assert thalweg.minimize(objective, seed=0, decrease=1e-6).iterations > result.iterations
+
+
+@pytest.mark.ranks(1, 3)
+def test_an_outlier_leaves_the_others_apart_at_the_start(comm):
+    points = np.random.default_rng(0).normal(size=(400, 5))
+    points[7] = 1e6
+    data = Dataset.from_array(points, comm=comm)
+    rows = data.layout.gather_rows(principal_components(data, 2, 1.0))
+    along, sums = (np.delete(each, 7) for each in (rows[:, 0], points.sum(axis=1)))
+    assert abs(np.corrcoef(along, sums)[0, 1]) > 0.99
+    assert along.std() > 0.5
 
 
 def test_an_embedding_that_does_not_fit_is_refused_by_what_the_plan_says(comm, monkeypatch):
