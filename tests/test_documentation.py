@@ -279,6 +279,5 @@ def test_the_guide_of_a_plugin_is_whole(package):
 def test_the_guide_of_an_engine_names_what_it_offers(engine):
     text = (CORE / engine / "README.md").read_text(encoding="utf-8")
     room = importlib.import_module(f"thalweg.{engine}")
-    options = [f"`{option.name}`" for option in getattr(room, "STOP_OPTIONS", ())]
-    names = [*room.__all__, *options]
+    names = [*room.__all__, *[f"`{option.name}`" for option in getattr(room, "STOP_OPTIONS", ())]]
     assert [name for name in names if not re.search(rf"(?<!\w){name}(?!\w)", text)] == []

@@ -39,8 +39,7 @@ def pixi():
 
 
 def recipe():
-    lines = read("hpc/conda/recipe.yaml")["requirements"]["run"]
-    return dict(line.split(" >=") for line in lines)
+    return dict(line.split(" >=") for line in read("hpc/conda/recipe.yaml")["requirements"]["run"])
 
 
 @pytest.mark.parametrize("packages", [environment, pixi, recipe])

@@ -31,8 +31,7 @@ def test_every_test_that_the_page_names_exists():
     for file in {name.partition("::")[0] for name in named}:
         tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
         functions[file] = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    missing = {name for name in named if name.split("::")[1] not in functions[name.split("::")[0]]}
-    assert not missing
+    assert not {name for name in named if name.split("::")[1] not in functions[name.split("::")[0]]}
 
 
 def test_every_published_cell_has_a_row():

@@ -174,8 +174,7 @@ def test_scripts_are_valid_shell(script):
 def test_thalweg_is_found_from_the_folder_that_holds_a_checkout(tmp_path):
     (tmp_path / "thalweg" / "framework").mkdir(parents=True)
     script = "import thalweg, thalweg_embedding; print(thalweg.Stop.__name__)"
-    command = [sys.executable, "-c", script]
-    done = run_limited(command, 60, cwd=tmp_path)
+    done = run_limited([sys.executable, "-c", script], 60, cwd=tmp_path)
     assert done.stdout == "Stop\n", done.stderr
 
 

@@ -35,8 +35,7 @@ def test_normalized_objectives_are_kullback_leibler_divergences(comm, family):
     squared = pdist(objective.layout.gather_rows(x), "sqeuclidean")
     q = 1.0 / (1.0 + squared) if family == "t_sne" else np.exp(-squared)
     p = squareform(affinities_of(data, "entropic").weights, checks=False)
-    divergence = 2.0 * rel_entr(p, 0.5 * q / q.sum()).sum()
-    assert objective.value(x) == pytest.approx(divergence, rel=1e-9)
+    assert objective.value(x) == pytest.approx(2.0 * rel_entr(p, 0.5 * q / q.sum()).sum(), rel=1e-9)
 
 
 @pytest.mark.ranks(1, 2)
@@ -155,8 +154,7 @@ def test_umap_steps_along_the_gradient_on_average():
 @pytest.mark.ranks(1, 2)
 def test_uniform_and_multiscale_affinities(comm):
     data = digits(comm)
-    uniform = affinities_of(data, "uniform", n_neighbors=5)
-    whole = data.layout.gather_rows(uniform.weights.toarray())
+    whole = data.layout.gather_rows(affinities_of(data, "uniform", n_neighbors=5).weights.toarray())
     assert whole.sum() == pytest.approx(1.0)
     assert len(np.unique(whole.round(9))) == 3  # of no, one or both points
     several = affinities_of(data, perplexities=[4.0, 12.0]).weights

@@ -83,8 +83,7 @@ def test_the_strongest_weights_stay_symmetric(comm, kappa):
     layout = Layout(comm, 40)
     full = scipy.sparse.random(40, 40, 0.3, random_state=0, format="csr")
     full = (full + full.T).tocsr()
-    kept = strongest(layout, full[layout.start : layout.stop], kappa)
-    every = layout.gather_rows(kept.toarray())
+    every = layout.gather_rows(strongest(layout, full[layout.start : layout.stop], kappa).toarray())
     np.testing.assert_array_equal(every, every.T)
     dense = full.toarray()
     for row, own in zip(dense, every, strict=True):
@@ -168,8 +167,7 @@ def test_a_map_that_collapsed_at_a_small_lambda_unfolds_at_a_larger_one(
     result = followed(comm, solver, preconditioner, iterations=300)
     collapsed = 100.0  # the value of coinciding points: lambda times the sum of w-
     assert result.objective < 0.1 * collapsed
-    values = result.trace["objective"]
-    assert (np.diff(values)[np.diff(result.trace["lambda"]) == 0.0] <= 0.0).all()
+    assert (np.diff(result.trace["objective"])[np.diff(result.trace["lambda"]) == 0.0] <= 0.0).all()
 
 
 @pytest.mark.ranks(1, 3)
@@ -261,6 +259,5 @@ def test_early_exaggeration_is_a_homotopy(comm):
     np.testing.assert_array_equal(trace["wanted_objective"][last], trace["objective"][last])
     for row in (0, 20, 40):  # in stages before the last
         assert not last[row]
-        wanted = objective.value(maps[row])
-        assert trace["wanted_objective"][row] == pytest.approx(wanted, rel=1e-9)
+        assert trace["wanted_objective"][row] == pytest.approx(objective.value(maps[row]), rel=1e-9)
     assert student(comm).default_homotopy() == ()

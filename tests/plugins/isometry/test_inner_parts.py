@@ -58,8 +58,7 @@ def test_points_and_rows_give_the_same_operator(comm, some_secants):
         adjoint = (v * weights[:, None]).T @ v
         weights = weights[held]
         np.testing.assert_allclose(rows.adjoint(weights), adjoint, atol=1e-12)
-        expected = psi @ adjoint
-        np.testing.assert_allclose(active.adjoint_times(weights, images), expected, atol=1e-11)
+        np.testing.assert_allclose(active.adjoint_times(weights, images), psi @ adjoint, atol=1e-11)
     ratios, found = active.ratios_and_adjoint(lambda ratios: ratios - 1.0, images)
     np.testing.assert_allclose(ratios, exact[held], rtol=1e-11)
     np.testing.assert_allclose(found, psi @ ((v * (exact - 1.0)[:, None]).T @ v), atol=1e-11)
@@ -201,8 +200,7 @@ def assert_directions(found, rows):
 def test_the_directions_of_listed_secants_are_of_all_of_them(comm, digits, secants_of):
     pairs = np.stack([np.arange(40), np.arange(40) + 45], axis=1)
     weights = np.linspace(0.5, 1.0, 40)
-    secants = secants_of(digits, comm, pairs=pairs, weights=weights)
-    found = secant_directions(secants, most_points=2)
+    found = secant_directions(secants_of(digits, comm, pairs=pairs, weights=weights), most_points=2)
     v = digits[pairs[:, 0]] - digits[pairs[:, 1]]
     v /= np.linalg.norm(v, axis=1)[:, None]
     assert_directions(found, np.sqrt(weights)[:, None] * v)
