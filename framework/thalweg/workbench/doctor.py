@@ -139,13 +139,13 @@ def launcher() -> Iterator[Finding]:
             "will do too)"
         )
     elif MPI.COMM_WORLD.size == 1:
-        code = "from mpi4py import MPI; print('of', MPI.COMM_WORLD.size, 'ranks')"
+        code = "import os, mpi4py.MPI as M; os.write(1, b'of %d ranks ' % M.COMM_WORLD.size)"
         # What MPI has set for this process is not for its children.
         answer = subprocess.run(
             [path, "-n", "2", sys.executable, "-c", code], env=dict(os.environ),
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
-        counts = re.findall(r"of (\d+) ranks", answer.stdout)  # lines of ranks may run together
+        counts = re.findall(r"of (\d+) ranks", answer.stdout)  # in any order, on any line
         if alone := "1" in counts:
             problem = "mpirun is another MPI's than mpi4py: its ranks do not see each other"
             advice = "put that of mpi4py's MPI first on PATH"
