@@ -25,7 +25,7 @@ SHIFT = 1e-6
 
 #: Tolerance of Krylov methods relative to that of the residuals: they judge by the inverse, in
 #: which the eigenvalues near zero nearly agree, and some are missed.
-SHARE = 0.01
+SHARE = 0.001
 
 #: Restarts after which Lanczos' method gives way to one with a factor, and its tolerance, relative
 #: to the largest eigenvalue, over that of the residuals, relative to the smallest; by hand.
@@ -201,14 +201,14 @@ class Eigen(Solver[EigenState]):
 
 def _by_products(apply, tolerance, restarts=None):  # type: ignore[no-untyped-def]
     """How ARPACK finds vectors of the largest eigenvalues of a positive operator."""
+    stream = np.random.default_rng(0)  # products with one start reach one vector of an eigenvalue
 
     def find(count, known):  # type: ignore[no-untyped-def]
         """So many of those orthogonal to the vectors known."""
         outside = lambda x: x - known @ (known.T @ x)  # noqa: E731
-        start = outside(np.random.default_rng(0).standard_normal(len(known)))
-        operator = scipy.sparse.linalg.LinearOperator(
-            (len(known), len(known)), lambda x: outside(apply(outside(x))), dtype=float
-        )
+        start = outside(stream.standard_normal(len(known)))
+        shape, turned = (len(known), len(known)), lambda x: outside(apply(outside(x)))
+        operator = scipy.sparse.linalg.LinearOperator(shape, turned, dtype=float)
         return scipy.sparse.linalg.eigsh(
             operator, count, which="LA", v0=start, tol=tolerance, maxiter=restarts
         )[1]

@@ -71,16 +71,19 @@ def test_eigenvectors_are_those_of_a_dense_solver(comm, name, method, points, mo
 @every_method
 def test_eigenvectors_of_equal_eigenvalues_are_found(comm, method, monkeypatch):
     monkeypatch.setattr(eigen_solver, "DENSE_ROWS", 100)
-    # Cliques that are tied to one point: all but one of their eigenvalues are equal.
+    # Of a binary tree, and of cliques that are tied to one point.
+    ends = np.arange(1, 511), np.arange(510) // 2
+    tree = scipy.sparse.csr_matrix((np.ones(510), ends), (511, 511))
     cliques = scipy.sparse.block_diag([np.ones((25, 25)) - np.eye(25)] * 12)
     hub = np.where(np.arange(300) % 25 == 0, 1.0, 0.0)[None]
-    graph = scipy.sparse.bmat([[cliques, hub.T], [hub, None]], "csr")
-    rows = Dataset.from_array(np.empty((301, 0)), comm=comm)
-    options = {"affinity": "precomputed", "weights": graph / graph.sum(), "dimensions": 11}
-    objective = laplacian_eigenmaps(rows, comm, **options)
-    result = thalweg.minimize(objective, solver="eigen", method=method)
-    values = np.linalg.eigvalsh(objective.matrix.toarray())[1:12]
-    assert result.objective == pytest.approx(2 * values.sum(), rel=1e-9)
+    star = scipy.sparse.bmat([[cliques, hub.T], [hub, None]], "csr")
+    for graph, count in ((tree + tree.T, 6), (star, 11)):
+        rows = Dataset.from_array(np.empty((graph.shape[0], 0)), comm=comm)
+        options = {"affinity": "precomputed", "weights": graph / graph.sum(), "dimensions": count}
+        objective = laplacian_eigenmaps(rows, comm, **options)
+        result = thalweg.minimize(objective, solver="eigen", method=method)
+        total = 2 * np.linalg.eigvalsh(objective.matrix.toarray())[1 : count + 1].sum()
+        assert result.objective == pytest.approx(total, rel=1e-9)
 
 
 @pytest.mark.ranks(1, 2)
