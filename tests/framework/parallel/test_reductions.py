@@ -53,8 +53,7 @@ def test_large_sums_have_the_bits_of_additions_in_the_order_of_ranks(
     comm, size, dtype, monkeypatch
 ):
     monkeypatch.setattr(reductions, "_STEP", 30_000)
-    numbers = np.random.default_rng(comm.rank).standard_normal(size) * 1e6
-    mine = numbers.astype(dtype).reshape(-1, 1)
+    mine = (1e6 * np.random.default_rng(comm.rank).standard_normal((size, 1))).astype(dtype)
     parts = comm.allgather(mine)
     for root in range(comm.size):
         alone = mine.copy()

@@ -101,8 +101,7 @@ def test_bad_input_is_one_sentence(certified, psi, tmp_path):
         assert text in certified("data.npy", name)
     assert "counts only with" in certified("data.npy", "psi.npy", "--labels", "data.npy")
     for neighbors in ("0", "90"):  # which the points do not have
-        options = "--secants", "neighbors", "--neighbors", neighbors
-        said = certified("data.npy", "psi.npy", *options)
+        said = certified("data.npy", "psi.npy", "--secants=neighbors", "--neighbors", neighbors)
         assert f"{neighbors} nearest neighbors of each row need at least" in said
 
 
