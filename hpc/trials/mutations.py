@@ -317,8 +317,8 @@ BY_HAND = (
     ),
     (
         "plugins/thalweg_embedding/eigenmaps/eigen_solver.py",
-        "lambda x: top * x - matrix @ x",
-        "lambda x: top * x + matrix @ x",
+        "lambda x: x - matrix @ x / top",
+        "lambda x: x + matrix @ x / top",
     ),
     (
         "plugins/thalweg_isometry/hessian_descent.py",

@@ -143,8 +143,8 @@ class Eigen(Solver[EigenState]):
                 scipy.linalg.eigh(dense, subset_by_index=(0, dimensions - 1), check_finite=False)[1]
             )
         if self.method == "auto":
-            top = float(abs(matrix).sum(axis=1).max())
-            find = _by_products(lambda x: top * x - matrix @ x, SMALLEST * self.tolerance, RESTARTS)
+            top = float(abs(matrix).sum(axis=1).max()) or 1.0  # ARPACK takes small ones for zero
+            find = _by_products(lambda x: x - matrix @ x / top, SMALLEST * self.tolerance, RESTARTS)
             with contextlib.suppress(scipy.sparse.linalg.ArpackError):
                 values, vectors = _smallest(find, matrix, null, dimensions)
                 if values[0] > SMALLEST * top:
