@@ -326,14 +326,10 @@ class KDACObjective(KernelPairSum, Alternation):
             measures["approximation"] = self._approximation(self.kernel, w)
         self.weights = weights
         return {
-            "labels": clusters.labels,
-            "components": np.array(w),
-            "embedding": subspace.vectors,
-            "embedding_values": subspace.values,
-            "degrees": blocks["degrees"][:, 0],
-            "spectrum": spectrum,
-            "measures": measures,
-        }
+            "labels": clusters.labels, "components": np.array(w), "embedding": subspace.vectors,
+            "embedding_values": subspace.values, "degrees": blocks["degrees"][:, 0],
+            "spectrum": spectrum, "measures": measures,
+        }  # fmt: skip
 
     def overlaps(self, found: np.ndarray) -> list[float]:
         """Information that clusters share with each labeling, of rows whose label is known."""

@@ -181,17 +181,10 @@ class Ring:
                     pending.append(begin_transfer(comm.Irecv, received, holder, _CONTRIBUTION_TAG))
                 first = int(self.layout.starts[owner])
                 yield RingBlock(
-                    owner=owner,
-                    start=first + start,
-                    stop=first + stop,
-                    arrays=tuple(_as_block(block[some]) for block in blocks),
-                    rows=rows,
-                    own=step == 0,
-                    holder=holder,
-                    held=held,
-                    contributions=target,
-                    _pending=pending,
-                )
+                    owner=owner, start=first + start, stop=first + stop, own=step == 0,
+                    arrays=tuple(_as_block(block[some]) for block in blocks), rows=rows,
+                    holder=holder, held=held, contributions=target, _pending=pending,
+                )  # fmt: skip
                 if target is not None and received is not None:
                     count_messages(target.nbytes)
                     pending.append(begin_transfer(comm.Isend, target, owner, _CONTRIBUTION_TAG))
