@@ -17,7 +17,7 @@ def squared_distance(x, y):  # type: ignore[no-untyped-def]
 
 def squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Squared distances of all rows of ``a`` from all of ``b``; not for rows that are close."""
-    squares = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b)
+    squares = 1.0 * np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b)
     squares -= (2.0 * a) @ b.T  # of all these numbers no more than two are held
     return np.maximum(squares, 0.0, out=squares)
 
