@@ -206,9 +206,8 @@ class KernelSums:
         def add(
             here: np.ndarray, there: np.ndarray, thread: int, rows: slice, tile: np.ndarray
         ) -> None:
-            totals[thread] += float(
-                (np.abs(tile) * squared_distances(here[rows], there) ** 2).sum()
-            )
+            lengths = squared_distances(here[rows], there)
+            totals[thread] += float((np.abs(tile) * lengths**2).sum())
 
         for block in Ring(self.layout).blocks(z, factor, points, each_pair_once=True):
             others, other_factor, other_points = block.arrays

@@ -209,7 +209,8 @@ def interpolation(squared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     reach = np.broadcast_to(r[:, -1:], r.shape)
     r = np.divide(r, reach, out=np.ones_like(r), where=reach > 0.0)
     # Times r_1, since 1/r_1 is infinite at a known point.
-    weights = (np.divide(r[:, :1], r, out=np.ones_like(r), where=r > 0.0) * (1.0 - r)) ** 2
+    ratios = np.divide(r[:, :1], r, out=np.ones_like(r), where=r > 0.0)
+    weights = (ratios * (1.0 - r)) ** 2
     total = r[:, 0] ** 2 + weights.mean(axis=1)
     return r[:, 0] ** 2 / total, weights / (weights.shape[1] * total[:, None])
 

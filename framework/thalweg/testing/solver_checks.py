@@ -206,7 +206,8 @@ def _check_steps(
     if not moved and done and not solver.status(state).running:
         slope = objective.layout.norm(objective.value_and_gradient(state.x)[1])
         assert slope == 0.0, "it ends where it began"
-    assert not (solver.decreases and not solver.stochastic and state.value > first.value), (
+    rising = solver.decreases and not solver.stochastic and state.value > first.value
+    assert not rising, (
         f"{done} steps took the objective from {first.value:.10g} up to {state.value:.10g}; a "
         "solver that need not lower it says decreases = False"
     )

@@ -77,7 +77,8 @@ def _clusters(plan: RowPlan, weights: MatrixRows) -> np.ndarray:
         step = max(1, _ENTRIES // max(1, width))
     else:
         # As many edges at once as nodes, which each turn visits: no more time, and less memory.
-        step = max(1, max(_ENTRIES // 64, 2 * nodes) // max(1, weights.nnz // max(1, height)))
+        edges_per_row = max(1, weights.nnz // max(1, height))
+        step = max(1, max(_ENTRIES // 64, 2 * nodes) // edges_per_row)
     for top in range(0, height, step):
         block = scipy.sparse.coo_array(weights[top : top + step])
         edges = block.data != 0

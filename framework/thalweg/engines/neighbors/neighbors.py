@@ -107,7 +107,8 @@ def nearest_neighbors(
         order = spatial_order(leading[chosen], _BAND)
         chosen = chosen[order]
     del leading  # as wide as the rows, if these are few
-    own = _Points(frame, *((exact[chosen], names[chosen]) if some else (points, numbers)), k)
+    those = (exact[chosen], names[chosen]) if some else (points, numbers)
+    own = _Points(frame, *those, k)
     with one_blas_thread():
         for block in Ring(layout).blocks(points, numbers, each_pair_once=not some):
             if block.own and not some:

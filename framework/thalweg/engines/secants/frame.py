@@ -33,7 +33,8 @@ class PrincipalFrame:
         blocks = row_blocks(*points.shape)
         farthest = max((float(np.abs(points[b] - center).max()) for b in blocks), default=0.0)
         farthest = max_over_ranks(comm, farthest)
-        grid = farthest / 2.0 ** min(24, int((52 - np.log2(n)) // 2)) if farthest > 0 else 1.0
+        bits = min(24, int((52 - np.log2(n)) // 2))
+        grid = farthest / 2.0**bits if farthest > 0 else 1.0
         total = np.zeros(dimension)
         scatter = np.zeros((dimension, dimension) if small else (0, 0))
         for block in blocks:

@@ -58,7 +58,8 @@ class Accuracy:
         longest = np.sqrt(np.einsum("ij,ij->i", components, components).max(initial=0.0))
         # Through the images while that costs no more than this; the rows of a
         # near-isometry are about as long as 1.
-        close = float(np.clip((1.5 * image / (1e-9 * max(1.0, float(longest)))) ** 2, 1e-12, 2.0))
+        tolerance = 1e-9 * max(1.0, float(longest))
+        close = float(np.clip((1.5 * image / tolerance) ** 2, 1e-12, 2.0))
         kappa = max(1.5 * image / np.sqrt(close), image) + 1e-100
         relative = 2.1 * (gamma(dimension + 2) + gamma(rank + 2) + 2.0 * _DOUBLE)
         return cls(image, close, kappa, relative)

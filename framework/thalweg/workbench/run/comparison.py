@@ -78,9 +78,10 @@ def compare(
             traces = {label: result.trace for label, result in results.items()}
             file, title = directory.path / "convergence.png", configuration.objective["name"]
             draw = partial(draw_convergence, file, traces, title)
-            failures += [attempted(comm, lambda _: comm.rank == 0 and draw(), "the pictures")]
+            if failure := attempted(comm, lambda _: comm.rank == 0 and draw(), "the pictures"):
+                failures.append(failure)
         label, last = list(results.items())[-1]
-        results[label] = replace(last, notes=(*last.notes, *filter(None, failures)))
+        results[label] = replace(last, notes=(*last.notes, *failures))
         return results
 
 
