@@ -129,10 +129,9 @@ def find_alternatives(
     dataset
         The rows; its labels do not count.
     labelings
-        Labelings given, each of this rank's or of all rows; none, with no other supervision,
-        begins with the unsupervised task.  After the first labeling of a task that reproduces
-        them, or of the unsupervised one, come alternatives to those found, without the files and
-        links given.
+        Labelings given, each of this rank's or of all rows; none, with no other supervision, begins
+        with the unsupervised task.  After the first labeling of a task that reproduces them, or of
+        the unsupervised one, come alternatives to those found, without the files and links given.
     n_alternatives, solver, max_overlap, n_init
         As of :class:`~thalweg_clustering.KDAC`.
     stop

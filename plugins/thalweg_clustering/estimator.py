@@ -60,9 +60,8 @@ class KDAC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         k; by default that of the view that a search finds, or as many as in the clustering
         given; ``"auto"``: that of the view even where sigma is given.
     n_components
-        q, dimension of the subspace, less than the number of features that are not
-        constant; by default that of the view, or ``min(k, d - 1)``; ``"auto"``: by the eigengap
-        of Phi (eq. 11).
+        q, dimension of the subspace, less than the number of features that are not constant; by
+        default that of the view, or ``min(k, d - 1)``; ``"auto"``: by the eigengap of Phi (eq. 11).
     n_alternatives
         Maximum number of alternatives, one after another, each unlike all before; the
         search ends before at one that repeats a labeling, or whose clusters have no valley
@@ -71,8 +70,7 @@ class KDAC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         ``"alternative"``; ``"unsupervised"`` (without y), ``"supervised"``,
         ``"semi-supervised"`` (rows whose label is -1, "", None, NaN or NA are unknown).
     kernel
-        Name of a kernel (see the guide), or a
-        :class:`~thalweg_clustering.kernels.KernelFunction`.
+        Name of a kernel (see the guide), or a :class:`~thalweg_clustering.kernels.KernelFunction`.
     sigma
         Width of the kernel, in the unit of the features; by default that of the view, whose
         features have unit variance, or half the median distance of the samples.
@@ -85,8 +83,7 @@ class KDAC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     solver
         ``"ism"``, ``"stiefel"``, ``"dimension-growth"``, or a solver object.
     max_overlap
-        Largest normalized mutual information of a further alternative with an earlier
-        labeling.
+        Largest normalized mutual information of a further alternative with an earlier labeling.
     n_init
         Runs for each alternative, of which that of least cost counts: all but the first start
         from random subspaces.
@@ -108,9 +105,8 @@ class KDAC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         Cluster of each sample in the first alternative, shape ``(n_samples,)``; of this
         rank's samples where a distributed ``Dataset`` was given.
     alternatives_
-        All alternatives, each an
-        :class:`~thalweg_clustering.alternatives.Alternative`; where the first one ended the
-        search, that one alone.
+        All alternatives, each an :class:`~thalweg_clustering.alternatives.Alternative`; where the
+        first one ended the search, that one alone.
     stop_reason_
         Why there are no more.
     components_
@@ -314,11 +310,10 @@ class KDAC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     def predict(self, X: Any, alternative: int = 0) -> np.ndarray:
         """Clusters of samples, old or new, in an alternative, shape ``(n_samples,)``.
 
-        The embedding is extended to a new sample, whose cluster is that of the nearest center
-        of k-means.  Where that would not give the clustered samples theirs, which is tried on 1,024
-        of them, it is the cluster of the nearest sample.  Of more
-        than 20,000 samples an even part stands for all: between clusters, some of the others may
-        not get their ``labels_``.
+        The embedding is extended to a new sample, whose cluster is that of the nearest center of
+        k-means.  Where that would not give the clustered samples theirs, which is tried on 1,024 of
+        them, it is the cluster of the nearest sample.  Of more than 20,000 samples an even part
+        stands for all: between clusters, some of the others may not get their ``labels_``.
         """
         check_is_fitted(self)
         sigma = self.alternatives_[self._number(alternative)].measures["sigma"]

@@ -20,9 +20,8 @@ OFF_MANIFOLD = 0.1
 class StiefelObjective(Objective, EigenvectorFixedPoint, HessianProduct):
     """F(W), W of shape (d, q), W'W = I, whose gradient is Phi(W) W.
 
-    F depends on W W' alone.  Columns of W that are zero do not count, which lets
-    dimension growth work with the columns it has so far.  The ranks share the terms; W is
-    replicated.
+    F depends on W W' alone.  Columns of W that are zero do not count, which lets dimension growth
+    work with the columns it has so far.  The ranks share the terms; W is replicated.
     """
 
     def __init__(self, comm: MPI.Comm, dimension: int, columns: int) -> None:

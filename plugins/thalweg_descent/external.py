@@ -1,10 +1,9 @@
 """Base of the adapters to TAO and SciPy: state, restarts, exact resumption, and their loop.
 
-The memory of an external solver cannot be saved.  It is therefore started afresh
-every so many iterations, and a state knows the iterate of the last start and
-the number of iterations since.  A state without a running external solver (one
-that was restored from a checkpoint) first repeats those iterations silently;
-since nothing in them is random, it arrives at the same bits.
+The memory of an external solver cannot be saved.  It is therefore started afresh every so many
+iterations, and a state knows the iterate of the last start and the number of iterations since.  A
+state without a running external solver (one that was restored from a checkpoint) first repeats
+those iterations silently; since nothing in them is random, it arrives at the same bits.
 """
 
 import copy

@@ -124,9 +124,8 @@ WITH_GRADIENT = 2
 class Backtracking(LineSearch):
     """Shorten the step until the objective falls enough.
 
-    Each shorter step is the minimizer of the parabola through what is known,
-    between a tenth of the rejected step and ``shrink`` times it.  Where the
-    objective is not finite, a tenth is taken.
+    Each shorter step is the minimizer of the parabola through what is known, between a tenth of the
+    rejected step and ``shrink`` times it.  Where the objective is not finite, a tenth is taken.
     """
 
     shrink: float = 0.8  # largest ratio of a step to the rejected one before it

@@ -1,8 +1,7 @@
 """``scipy.optimize.minimize`` as a provider of solvers, at any number of ranks.
 
-Only rank 0 runs SciPy, on the whole variable.  Each of its requests is
-broadcast and served by all ranks together, so that no collective call stands
-in a branch that only some ranks take.
+Only rank 0 runs SciPy, on the whole variable.  Each of its requests is broadcast and served by all
+ranks together, so that no collective call stands in a branch that only some ranks take.
 """
 
 from collections.abc import Callable

@@ -292,10 +292,9 @@ class PairwiseEmbedding(
     def escape_stationary_point(self, x: Array) -> Array:
         """A map that has collapsed, moved by the random numbers of a start.
 
-        Where the repulsion is weak, all points coincide in the minimum, and there the
-        gradient is zero for every lambda: stages with a stronger repulsion would end at
-        once.  A map whose largest side is below the deviation of a random start counts as
-        collapsed.
+        Where the repulsion is weak, all points coincide in the minimum, and there the gradient is
+        zero for every lambda: stages with a stronger repulsion would end at once.  A map whose
+        largest side is below the deviation of a random start counts as collapsed.
         """
         return self._moved_apart(x)
 
@@ -328,9 +327,8 @@ class PairwiseEmbedding(
     def value_error(self, value: float) -> float:
         """Error of the repulsion's sum, and rounding in single precision.
 
-        A relative error of a sum is an absolute one of its logarithm; else the sum's own term
-        is at most the value, and the weight of what is subtracted, since nothing else here is
-        negative.
+        A relative error of a sum is an absolute one of its logarithm; else the sum's own term is at
+        most the value, and the weight of what is subtracted, since nothing else here is negative.
         """
         largest = abs(value) + (self._density_weight if self._density_term() is not None else 0.0)
         error = self.repulsion.relative_error * (self._lambda if self.normalized else largest)
@@ -341,10 +339,9 @@ class PairwiseEmbedding(
     def metrics(self, x: Array) -> Mapping[str, Any]:
         """The objective, evaluated once more with a hundredth of its error.
 
-        For SNE variants that is the KL divergence, at lambda = 1; for others
-        ``refined_objective``, at lambda as it is.  Neither has the pull of anchors in it, nor the
-        term of densities, whose correlation is ``density_correlation``.  A map that is mostly empty
-        is noted.
+        For SNE variants that is the KL divergence, at lambda = 1; for others ``refined_objective``,
+        at lambda as it is.  Neither has the pull of anchors in it, nor the term of densities, whose
+        correlation is ``density_correlation``.  A map that is mostly empty is noted.
         """
         side, dense = self.widest_side(x), self.layout.rows ** (1.0 / self.layout.columns)
         if side > INFLATED * dense:

@@ -61,9 +61,8 @@ def descend(
 ) -> LbfgsEnd:
     """Go down until the measure is at most ``goal``.  Collective over ``comm``.
 
-    Ends after ``evaluations``, or gives up where no step lowers the value, or where the
-    value, at the rate of the last steps, would not come down to ``enough`` within
-    ``patience`` more.
+    Ends after ``evaluations``, or gives up where no step lowers the value, or where the value, at
+    the rate of the last steps, would not come down to ``enough`` within ``patience`` more.
 
     Notes
     -----

@@ -106,10 +106,9 @@ class LayeredCurvature(Capability):
     def layer_samples(self, x: Array, draw: int) -> Iterator[LayerSample]:
         """Samples of this rank's curvature rows, each row of every layer once.
 
-        The derivatives are those of a loss whose targets are sampled from the model's
-        own prediction, or of any other random vector of mean zero whose covariance is
-        the Hessian of the loss by the outputs. They depend on ``draw`` and the global
-        row, not on the ranks.
+        The derivatives are those of a loss whose targets are sampled from the model's own
+        prediction, or of any other random vector of mean zero whose covariance is the Hessian of
+        the loss by the outputs. They depend on ``draw`` and the global row, not on the ranks.
         """
 
 

@@ -147,8 +147,7 @@ COUNTERS = {"count": int, "inverted": int, "wanted_damping": float, "used_dampin
 class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
     """Preconditioner ``kronecker``.
 
-    A solver with a damping of its own (``saddle-free-subspace``) sets it in place of
-    ``damping``.
+    A solver with a damping of its own (``saddle-free-subspace``) sets it in place of ``damping``.
 
     Raises
     ------

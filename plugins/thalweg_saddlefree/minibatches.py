@@ -83,9 +83,8 @@ class BatchSchedule:
     rows
         Data rows on all ranks.
     size
-        Rows of a batch. An epoch is cut into ``round(rows / size)`` batches of equal size
-        (to one row), at least one; a solver whose batches grow takes another schedule for
-        another epoch.
+        Rows of a batch. An epoch is cut into ``round(rows / size)`` batches of equal size (to one
+        row), at least one; a solver whose batches grow takes another schedule for another epoch.
     seed
         Seed of the permutations.
 

@@ -53,8 +53,7 @@ def saddle_free(
     Parameters
     ----------
     model
-        ``model(parameters, inputs, tap) -> outputs``; see
-        :mod:`thalweg_saddlefree.jax_network`.
+        ``model(parameters, inputs, tap) -> outputs``; see :mod:`thalweg_saddlefree.jax_network`.
     rows
         This rank's ``(inputs, targets)``, from which the curvature batches are drawn.
     loss

@@ -1,10 +1,9 @@
 """Saddle-free Newton steps from Hessian products alone.
 
-The step ``-(H^2 + damping^2 I)^(-1/2) g`` goes down along every eigenvector, at
-Newton's pace where the curvature is positive and away from the saddle where it
-is negative (Dauphin et al., 2014; Arjovsky, 2015).  The damping follows the
-ratio of the actual to the predicted decrease; a step that raises the objective
-is never taken.
+The step ``-(H^2 + damping^2 I)^(-1/2) g`` goes down along every eigenvector, at Newton's pace where
+the curvature is positive and away from the saddle where it is negative (Dauphin et al., 2014;
+Arjovsky, 2015).  The damping follows the ratio of the actual to the predicted decrease; a step that
+raises the objective is never taken.
 """
 
 import math

@@ -44,13 +44,12 @@ def checked_evaluations(
 ) -> Iterator[Evaluations]:
     """While the block runs, compare what the objective gives over the ranks.
 
-    A value that is not the same on all ranks, and in a replicated variable a gradient whose
-    norm is not, would send the ranks different ways, and leave them waiting for each other: all
-    raise a ``NumericalError``.  What is no number, or no array of this rank's rows, is a
-    ``TypeError``.
-    A replicated variable is evaluated where rank 0 has it: steps have other last bits on other
-    processors.  What is given cannot be written into, and what is returned is copied: a state
-    holds both, and the objective may have more names for its array.
+    A value that is not the same on all ranks, and in a replicated variable a gradient whose norm is
+    not, would send the ranks different ways, and leave them waiting for each other: all raise a
+    ``NumericalError``.  What is no number, or no array of this rank's rows, is a ``TypeError``.  A
+    replicated variable is evaluated where rank 0 has it: steps have other last bits on other
+    processors.  What is given cannot be written into, and what is returned is copied: a state holds
+    both, and the objective may have more names for its array.
     """
     layout, kind = objective.layout, type(objective).__name__
     value, value_and_gradient = objective.value, objective.value_and_gradient

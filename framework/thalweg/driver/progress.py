@@ -62,8 +62,7 @@ class Iterate:
     objective, gradient_norm
         As in the trace.
     rows
-        This rank's rows of the iterate, a read-only view that lasts until the
-        callback returns.
+        This rank's rows of the iterate, a read-only view that lasts until the callback returns.
     state
         The solver's state; read it, do not change it.
     """

@@ -62,8 +62,7 @@ class Homotopy(Capability):
 class Manifold(ABC):
     """A smooth subset of the space of the variable.
 
-    Points and tangent vectors are arrays of the variable's layout.  All methods are
-    collective.
+    Points and tangent vectors are arrays of the variable's layout.  All methods are collective.
 
     Attributes
     ----------
@@ -77,8 +76,7 @@ class Manifold(ABC):
     def project(self, x: Array, direction: Array) -> Array:
         """Orthogonal projection of ``direction`` on the tangent space at ``x``.
 
-        Of a gradient it makes the Riemannian gradient for the metric of the surrounding
-        space.
+        Of a gradient it makes the Riemannian gradient for the metric of the surrounding space.
         """
 
     @abstractmethod

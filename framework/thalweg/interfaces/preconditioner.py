@@ -71,6 +71,5 @@ class Preconditioner(HasNotes, Identified, ABC):
     def close(self) -> None:
         """Free what PETSc holds.  Collective.
 
-        The driver calls it at the end of a run; another run starts with
-        :meth:`setup`.
+        The driver calls it at the end of a run; another run starts with :meth:`setup`.
         """

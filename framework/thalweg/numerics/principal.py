@@ -56,10 +56,9 @@ def principal_components(
 ) -> np.ndarray:
     """Rows projected on their leading principal directions.  Collective.
 
-    With few columns their covariance matrix is summed over the ranks and
-    decomposed; with few rows, their matrix of inner products.  With more than
-    :data:`EXACT_SIZE` of both, and for sparse rows, block subspace iteration finds the
-    directions from products with the rows alone.
+    With few columns their covariance matrix is summed over the ranks and decomposed; with few rows,
+    their matrix of inner products.  With more than :data:`EXACT_SIZE` of both, and for sparse rows,
+    block subspace iteration finds the directions from products with the rows alone.
 
     Parameters
     ----------

@@ -92,10 +92,9 @@ class Ring:
             This rank's rows, shapes ``(local_rows, ...)``, of any numeric types, which must not
             change before the round is over.
         each_pair_once
-            Meet each unordered pair of rows once over all ranks, instead of twice.
-            The work is shared out evenly: a rank meets half of the others, and two
-            ranks half-way round from each other (an even number of ranks) share the
-            pairs of their blocks.
+            Meet each unordered pair of rows once over all ranks, instead of twice.  The work is
+            shared out evenly: a rank meets half of the others, and two ranks half-way round from
+            each other (an even number of ranks) share the pairs of their blocks.
         contributions
             This rank's rows of an array, shape ``(local_rows, ...)``, to which every
             rank may add through :attr:`RingBlock.contributions`: for symmetric kernels, that

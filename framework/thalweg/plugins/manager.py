@@ -36,9 +36,8 @@ def _hook() -> list[Spec]:  # type: ignore[empty-body]
 class Plugins:
     """The plugins of this process.
 
-    A plugin that cannot be imported, or that misspells a hook, is kept as
-    *broken* with its reason: the rest works, and asking for a name that only it
-    could provide gives the reason.
+    A plugin that cannot be imported, or that misspells a hook, is kept as *broken* with its reason:
+    the rest works, and asking for a name that only it could provide gives the reason.
 
     Parameters
     ----------

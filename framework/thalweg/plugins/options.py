@@ -288,10 +288,9 @@ def declared_options(code: Callable[..., Any]) -> tuple[Option, ...]:
     Parameters
     ----------
     code
-        A dataclass, another class (its ``__init__`` counts), a function, or a
-        ``functools.partial`` of these: what it fixes by position is not an option, what
-        it fixes by keyword has another default.  Of a function marked by :func:`with_options`
-        what declares them.
+        A dataclass, another class (its ``__init__`` counts), a function, or a ``functools.partial``
+        of these: what it fixes by position is not an option, what it fixes by keyword has another
+        default.  Of a function marked by :func:`with_options` what declares them.
 
     Returns
     -------

@@ -294,9 +294,8 @@ class FormatSpec(Spec, kind="format", hook="thalweg_formats"):
 class MetricSpec(Spec, kind="metric", hook="thalweg_metrics"):
     """A metric of a final solution.
 
-    Its code is called, on all ranks, as ``measure(solution, dataset, comm) -> dict``
-    with this rank's rows of the solution; it returns an empty dict where it has
-    no meaning.
+    Its code is called, on all ranks, as ``measure(solution, dataset, comm) -> dict`` with this
+    rank's rows of the solution; it returns an empty dict where it has no meaning.
     """
 
     #: ``"required"``, or ``"optional"`` for metrics of runs without a data set too; their code is

@@ -67,9 +67,8 @@ class MapEstimator(MapTransformer):
         Any of ``thalweg list``, and their options; by default L-BFGS, and the spectral
         direction where the solver has a place for it.
     keep_data
-        Whether the fitted estimator holds X, by reference where it can, which
-        :meth:`transform` and :meth:`partial_fit` need, and its affinities; without, it pickles
-        small.
+        Whether the fitted estimator holds X, by reference where it can, which :meth:`transform` and
+        :meth:`partial_fit` need, and its affinities; without, it pickles small.
     random_state
         Seed, an integer, a ``RandomState`` or a ``Generator``, of a random start, or of the random
         numbers, a thousandth of its size, that are added to principal components and eigenvectors:

@@ -80,9 +80,8 @@ class PairFunction:
     name
         For messages.
     exponential
-        Whether ``function(d + s) = exp(-s) function(d)``.  The logarithm of a sum of
-        such functions is then computed without underflow, however far apart the
-        points are.
+        Whether ``function(d + s) = exp(-s) function(d)``.  The logarithm of a sum of such functions
+        is then computed without underflow, however far apart the points are.
     single
         ``single(d)`` returns the same in single precision, for sums whose error is far above that;
         by default they are computed in double precision.

@@ -24,8 +24,7 @@ def floored(layout: Layout, numbers: np.ndarray) -> np.ndarray:
 class FixedPoint(Preconditioner):
     """B = 4 D+, the fixed-point iteration of Carreira-Perpinan (2010).
 
-    A point whose degree is less than a thousandth of the mean counts as one of that
-    degree.
+    A point whose degree is less than a thousandth of the mean counts as one of that degree.
     """
 
     requires: ClassVar[tuple[type[Capability], ...]] = (AttractiveLaplacian,)

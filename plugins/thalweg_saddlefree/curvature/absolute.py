@@ -1,8 +1,7 @@
 """What the methods of applying |H| have in common.
 
-With damping ``lam`` the matrix is ``(H^2 + lam^2 I)^(1/2)``: |H| itself without
-damping, and never singular with it.  The step is minus its inverse times the
-gradient.
+With damping ``lam`` the matrix is ``(H^2 + lam^2 I)^(1/2)``: |H| itself without damping, and never
+singular with it.  The step is minus its inverse times the gradient.
 """
 
 from abc import ABC, abstractmethod

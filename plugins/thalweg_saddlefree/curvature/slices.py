@@ -1,10 +1,9 @@
 """The variable cut into one slice per rank, so that a Krylov basis is stored once in all.
 
-A replicated variable (network weights) is whole on every rank.  Its Krylov
-basis need not be: each rank keeps the basis vectors on a slice of its own,
-inner products are summed over the ranks, and only the vector that is about to
-be multiplied is put together again.  That shares out the memory and the work of
-orthogonalizing, and makes every rank see the same numbers.
+A replicated variable (network weights) is whole on every rank.  Its Krylov basis need not be: each
+rank keeps the basis vectors on a slice of its own, inner products are summed over the ranks, and
+only the vector that is about to be multiplied is put together again.  That shares out the memory
+and the work of orthogonalizing, and makes every rank see the same numbers.
 """
 
 from typing import Any

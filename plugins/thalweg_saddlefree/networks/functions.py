@@ -82,8 +82,7 @@ ACTIVATIONS: dict[str, Activation] = {
 class Loss(Identified, ABC):
     """A loss of the last layer's z, summed over rows; arrays have shape ``(rows, outputs)``.
 
-    ``output`` is what the network answers, computed once from z and handed to
-    the other methods.
+    ``output`` is what the network answers, computed once from z and handed to the other methods.
     """
 
     @abstractmethod

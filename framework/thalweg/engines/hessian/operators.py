@@ -86,11 +86,10 @@ def matrix_free(
 
     Notes
     -----
-    PETSc counts references: call ``destroy`` on all ranks, at the same place, rather than
-    leave it to the garbage collector, whose order differs from rank to rank.  What is left
-    when the interpreter ends stays as it is.  An error
-    raised in ``product`` passes through PETSc as ``PETSc.Error`` with the original as its
-    cause where PETSc keeps it.
+    PETSc counts references: call ``destroy`` on all ranks, at the same place, rather than leave it
+    to the garbage collector, whose order differs from rank to rank.  What is left when the
+    interpreter ends stays as it is.  An error raised in ``product`` passes through PETSc as
+    ``PETSc.Error`` with the original as its cause where PETSc keeps it.
     """
     size = sizes(layout)
     context = _ShellContext(layout, product, diagonal)

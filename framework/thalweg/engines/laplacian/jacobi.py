@@ -34,10 +34,9 @@ BLOCK = 1024
 class JacobiIterations(SolutionMethod):
     """Solves with a sparse, diagonally dominant matrix; nothing is factored.
 
-    All columns share each pass over the matrix, which is what an iteration costs, and
-    the vectors' updates and inner products are fused.  At several ranks an iteration sends
-    the rows that other ranks' matrix rows name, while it multiplies the entries between rows of
-    this rank.
+    All columns share each pass over the matrix, which is what an iteration costs, and the vectors'
+    updates and inner products are fused.  At several ranks an iteration sends the rows that other
+    ranks' matrix rows name, while it multiplies the entries between rows of this rank.
 
     The layout's columns are the right-hand sides; ``rows`` are this rank's of the matrix, with a
     positive diagonal.  Iterations end at a relative residual ``rtol`` of every column; they run in

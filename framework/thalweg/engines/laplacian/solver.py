@@ -50,9 +50,8 @@ class LaplacianSolver:
     shift
         mu; by default 1e-10 times the smallest positive diagonal entry of ``scale * D``.
     degrees
-        This rank's diagonal of D, shape ``(local_rows,)``, if it is not the row sums of W:
-        the degrees of a full graph of which W keeps the heaviest edges.  At least the row
-        sums.
+        This rank's diagonal of D, shape ``(local_rows,)``, if it is not the row sums of W: the
+        degrees of a full graph of which W keeps the heaviest edges.  At least the row sums.
     method
         Factors on rank 0: ``"cholmod"``, ``"mumps-serial"``, ``"petsc"``, ``"superlu"`` (SciPy's),
         ``"dense"`` (LAPACK); distributed ones: ``"mumps"``; CG on all ranks: ``"blocks"`` (complete

@@ -77,9 +77,8 @@ def nearest_neighbors(
     Returns
     -------
     indices : ndarray of int64, shape (len(rows), k)
-        Numbers of rows, nearest first.  A row is not its own neighbor, but another
-        row with the same values is, at distance 0.  Among equal distances the lower row
-        number comes first.
+        Numbers of rows, nearest first.  A row is not its own neighbor, but another row with the
+        same values is, at distance 0.  Among equal distances the lower row number comes first.
     squared_distances : ndarray of float64, shape (len(rows), k)
         Sums of squared differences in double precision.
 

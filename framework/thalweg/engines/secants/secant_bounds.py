@@ -86,10 +86,9 @@ class SplitPoints:
 
     #: Coordinates along the leading directions, float32, shape ``(n_local, p)``.
     leading: np.ndarray
-    #: Least and largest squared norm, and the norm of the rest, float32, shape
-    #: ``(n_local, 3)``: for two points the squared distance is at least
-    #: ``low_i + low_j - 2 (l_i . l_j + t_i t_j)`` and at most
-    #: ``high_i + high_j - 2 (l_i . l_j - t_i t_j)``, computed in single precision.
+    #: Least and largest squared norm, and the norm of the rest, float32, shape ``(n_local, 3)``:
+    #: for two points the squared distance is at least ``low_i + low_j - 2 (l_i . l_j + t_i t_j)``
+    #: and at most ``high_i + high_j - 2 (l_i . l_j - t_i t_j)``, computed in single precision.
     bounds: np.ndarray
     #: Coordinates along the next directions, float32, shape ``(n_local, q)``; they sharpen
     #: the bounds of the few pairs that the leading ones leave undecided.

@@ -1,8 +1,7 @@
 """Compiled loops of the secant oracle: filter a tile, measure a pair exactly, map points.
 
-Sums run in an order that depends on the length of a row alone, never on where
-the row lies in a tile or on which rank, so that every number is the same at any
-number of ranks.
+Sums run in an order that depends on the length of a row alone, never on where the row lies in a
+tile or on which rank, so that every number is the same at any number of ranks.
 """
 
 # mypy: disable-error-code="no-untyped-def"

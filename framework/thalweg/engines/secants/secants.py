@@ -76,8 +76,7 @@ class SecantSet(Identified):
         Neighbors of this rank's points, global numbers, shape ``(n_local, k)``:
         only these pairs are secants then.
     pairs
-        Pairs of global numbers, shape ``(m, 2)``, equal on all ranks: only these are secants
-        then.
+        Pairs of global numbers, shape ``(m, 2)``, equal on all ranks: only these are secants then.
     weights
         Weights of these pairs, shape ``(m,)``, above 0 and at most 1: distortions are
         multiplied by them.  Of a pair that is given twice the larger counts.
@@ -89,9 +88,8 @@ class SecantSet(Identified):
 
     Notes
     -----
-    All methods are collective.  The last complete scan is kept: asking for the
-    delta of the same map again costs nothing, nor that of the map given to
-    :meth:`remember`.
+    All methods are collective.  The last complete scan is kept: asking for the delta of the same
+    map again costs nothing, nor that of the map given to :meth:`remember`.
     """
 
     def __init__(

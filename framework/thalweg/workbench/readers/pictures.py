@@ -88,8 +88,7 @@ def _pictures(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
 def read_picture(path: Path, options: Mapping[str, Any]) -> Source:
     """Source of a single picture: a row for each pixel, with one column or three.
 
-    With ``distinct`` each color is one row, however many pixels have it, in
-    ascending order.
+    With ``distinct`` each color is one row, however many pixels have it, in ascending order.
     """
     mode = _size_and_mode(path)[1]
     pixels = _pixels(path, "L" if mode == "RGB" and options.get("gray") else mode)
