@@ -51,9 +51,7 @@ def differences(
     numbers, ends = np.unique(pairs, return_inverse=True)
     routes = RowRoutes(secants.comm, secants.layout.owners(numbers))
     asked = routes.deliver(numbers) - secants.layout.start
-    points = np.empty((len(numbers), secants.dimension))
-    points[routes.rows] = routes.give_back(np.asarray(secants.points[asked], dtype=float))
-    points -= center
+    points = routes.give_back(np.asarray(secants.points[asked], dtype=float)) - center
     ends = ends.reshape(pairs.shape)
     for first in range(0, len(pairs), BLOCK):
         part = slice(first, first + BLOCK)

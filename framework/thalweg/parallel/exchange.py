@@ -110,15 +110,10 @@ class RowExchange:
     def __init__(self, plan: RowPlan) -> None:
         self.plan = plan
         layout = plan.layout
-        asked = np.bincount(plan.owners, minlength=layout.comm.size).astype(np.int64)
-        sent = np.empty_like(asked)
-        layout.comm.Alltoall(asked, sent)
-        self.rows_sent = int(sent.sum())
-        # Ghosts ascend, so those of one owner lie together.
-        self._asked = np.empty(self.rows_sent, np.int64)
-        asking = plan.ghosts - layout.starts[plan.owners]
-        layout.comm.Alltoallv([asking, asked], [self._asked, sent])
-        self._owners, self._receivers = _parts(asked), _parts(sent)
+        routes = RowRoutes(layout.comm, plan.owners)  # ascend, as ghosts do
+        self._asked = routes.deliver(plan.ghosts - layout.starts[plan.owners])
+        self.rows_sent = len(self._asked)
+        self._owners, self._receivers = _parts(routes.sent), _parts(routes.received)
 
     def fetch(self, block: np.ndarray) -> np.ndarray:
         """The ghost rows of an array of which ``block`` are this rank's rows.
@@ -267,8 +262,8 @@ class RowRoutes:
     ----------
     rows : ndarray of int64, shape (routes,)
         The rows in the order in which they are sent: by destination, then as given.
-    received : ndarray of int64, shape (comm.size,)
-        Rows that come from each rank; they arrive in the order of ranks.
+    sent, received : ndarray of int64, shape (comm.size,)
+        Rows that go to each rank, and come from each; they arrive in the order of ranks.
 
     Notes
     -----
@@ -282,25 +277,28 @@ class RowRoutes:
         self.comm = comm
         # Small integers are sorted in linear time.
         small = np.asarray(destinations, dtype=np.uint16 if comm.size < 2**16 else np.int64)
-        order = np.argsort(small, kind="stable")
-        self.rows = order if rows is None else np.asarray(rows, dtype=np.int64)[order]
-        self._sent = np.bincount(destinations, minlength=comm.size).astype(np.int64)
-        self.received = np.empty_like(self._sent)
-        comm.Alltoall(self._sent, self.received)
+        self._order = np.argsort(small, kind="stable")
+        self.rows = self._order if rows is None else np.asarray(rows, dtype=np.int64)[self._order]
+        self.sent = np.bincount(destinations, minlength=comm.size).astype(np.int64)
+        self.received = np.empty_like(self.sent)
+        comm.Alltoall(self.sent, self.received)
 
     def deliver(self, block: np.ndarray) -> np.ndarray:
         """Rows that other ranks, and this one, sent here: shape (received.sum(), ...).
 
         ``block`` holds this rank's rows, of any dtype without Python objects.
         """
-        return exchange_rows(self.comm, block[self.rows], self._sent, self.received)
+        return exchange_rows(self.comm, block[self.rows], self.sent, self.received)
 
     def give_back(self, values: np.ndarray) -> np.ndarray:
-        """Values that the receivers return for the rows sent, in the order of :attr:`rows`.
+        """Values that the receivers return for the rows sent, in the order of the routes as given.
 
         ``values`` are this rank's answers to what :meth:`deliver` brought, in that order.
         """
-        return exchange_rows(self.comm, values, self.received, self._sent)
+        returned = exchange_rows(self.comm, values, self.received, self.sent)
+        given = np.empty_like(returned)
+        given[self._order] = returned
+        return given
 
 
 def swap_rows(comm: MPI.Comm, sent: np.ndarray, to: int, received: np.ndarray, source: int) -> None:

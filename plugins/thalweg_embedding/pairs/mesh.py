@@ -281,11 +281,8 @@ class Mesh:
         field = _transformed("irfft", modes, self.size, 2, workers)[..., : self.used]
         if reached.routes is None:
             return field
-        lines = np.zeros([*self._shape(reached)[:2], self.used], dtype=self.real)
-        flat = lines.reshape(-1, self.used)
-        field = np.ascontiguousarray(field).reshape(-1, self.used)
-        flat[reached.routes.rows] = reached.routes.give_back(field[reached.lines])
-        return lines
+        field = np.ascontiguousarray(field).reshape(-1, self.used)[reached.lines]
+        return reached.routes.give_back(field).reshape(*self._shape(reached)[:2], self.used)
 
     def interpolated(self, fields: np.ndarray, reached: Reached) -> np.ndarray:
         """What :meth:`fields` returns, at the points, in the order of the cells; a column each."""

@@ -119,7 +119,7 @@ def test_rows_go_where_they_are_sent_and_their_answers_come_back(comm, dtype, sh
     expected = [theirs[rows[ranks == comm.rank]] for rows, ranks, theirs in everyone]
     np.testing.assert_array_equal(arrived, np.concatenate(expected))
     assert len(senders) == len(arrived)
-    np.testing.assert_array_equal(routes.give_back(arrived), block[routes.rows])
+    np.testing.assert_array_equal(routes.give_back(arrived), block[rows])
     once = RowRoutes(comm, np.full(mine, comm.size - 1))
     whole = sum(len(theirs) for *_, theirs in everyone)
     assert len(once.deliver(block)) == (whole if comm.rank == comm.size - 1 else 0)

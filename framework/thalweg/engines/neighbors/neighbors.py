@@ -6,8 +6,8 @@ each distance, which rules nearly all pairs out; what is left is evaluated in do
 the coordinates' differences.  The answer is exact, and the same to the bit at any number of ranks
 and threads.
 
-Rows that lie together in space are taken together, and near parts first, so that the lists of
-neighbors soon have nearly their final lengths, and few other pairs pass the bound.
+Rows that lie together in space come to one rank and are taken together, and near parts first, so
+that the lists of neighbors soon have nearly their final lengths, and few other pairs pass.
 """
 
 import math
@@ -23,6 +23,8 @@ from thalweg.errors import InputError, NumericalError
 from thalweg.numerics import squared_distances
 from thalweg.parallel import (
     Layout,
+    RowRoutes,
+    agreed,
     any_over_ranks,
     max_over_ranks,
     one_blas_thread,
@@ -46,8 +48,9 @@ _GROUP = 4
 #: coordinates: their ratios decide how many principal coordinates the products take.
 _PRODUCT, _PAIR, _COORDINATE = 0.015, 15.0, 0.2
 
-#: Rows whose principal directions are taken; queries and rows that try bounds; chosen by hand.
-_SAMPLE, _QUERIES, _TRIED = 512, 64, 4096
+#: Rows whose principal directions are taken; queries and rows that try bounds; rows of which cuts
+#: are quantiles, at least, and coordinates that they may cross; chosen by hand.
+_SAMPLE, _QUERIES, _TRIED, _CUT, _AXES = 512, 64, 4096, 65536, 16
 
 
 def nearest_neighbors(
@@ -68,11 +71,11 @@ def nearest_neighbors(
     k
         Number of neighbors, from 1 to N - 1.
     rows
-        Rows of this rank, counted from its first, whose neighbors are sought among
-        all rows; by default each of them.
+        Rows of this rank, counted from its first, whose neighbors are sought among all rows; by
+        default each of them.
     numbers
         What this rank's rows are called, int64, from 0 to N - 1, each once; by default their
-        places in the layout.
+        places in the layout.  Given on all ranks, rows stay where they are during the search.
 
     Returns
     -------
@@ -95,29 +98,64 @@ def nearest_neighbors(
     roundoff and c a small constant (the standard bound on inner products), which is taken off.
     """
     exact = _checked(layout, values, k)
-    some = any_over_ranks(layout.comm, rows is not None)
-    names = np.arange(layout.start, layout.stop) if numbers is None else numbers
-    frame = _Frame(layout, exact, k)
+    comm, names = layout.comm, np.arange(layout.start, layout.stop) if numbers is None else numbers
+    frame, some = _Frame(layout, exact, k), any_over_ranks(comm, rows is not None)
+    if some and rows is None:
+        rows = np.arange(layout.local_rows)
+    if some or numbers is not None or comm.size == 1 or layout.rows <= _BAND * _GROUP * comm.size:
+        return _nearest(layout, frame, exact, names, k, rows)
+    # Each rank then finds most neighbors among its own rows.
+    routes = RowRoutes(comm, _parts_of_space(layout, frame.coordinates(exact)[:, :_AXES]))
+    exact, names = routes.deliver(exact), routes.deliver(names)
+    moved = Layout(comm, layout.rows, local_rows=len(exact))
+    indices, squared = _nearest(moved, frame, exact, names, k, None)
+    return routes.give_back(indices), routes.give_back(squared)
+
+
+def _nearest(
+    layout: Layout, frame: "_Frame", exact: np.ndarray, names: np.ndarray, k: int,
+    rows: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Neighbors of some of this rank's rows, or of all, each pair looked at once.  Collective."""
     leading = frame.coordinates(exact)[:, :-3]
     order = spatial_order(leading, _BAND)
-    points, numbers = exact[order], names[order]
-    if some:
-        chosen = np.arange(layout.local_rows) if rows is None else np.asarray(rows, dtype=np.int64)
-        order = spatial_order(leading[chosen], _BAND)
-        chosen = chosen[order]
+    points, numbers = those = exact[order], names[order]
+    if rows is not None:
+        order = spatial_order(leading[rows], _BAND)
+        those = exact[rows[order]], names[rows[order]]
     del leading  # as wide as the rows, if these are few
-    those = (exact[chosen], names[chosen]) if some else (points, numbers)
     own = _Points(frame, *those, k)
     with one_blas_thread():
-        for block in Ring(layout).blocks(points, numbers, each_pair_once=not some):
-            if block.own and not some:
-                _search(own, own, block.rows, block.poll)
-            elif some:
+        for block in Ring(layout).blocks(points, numbers, each_pair_once=rows is None):
+            if rows is not None:
                 theirs = _Points(frame, block.arrays[0], block.arrays[1], 0)
                 _search(own, theirs, slice(0, len(own.exact)), block.poll)
+            elif block.own:
+                _search(own, own, block.rows, block.poll)
             else:
                 _visit(layout, own, frame, block)
     return own.sorted(order)
+
+
+def _parts_of_space(layout: Layout, points: np.ndarray) -> np.ndarray:
+    """A rank for each row, by cuts at quantiles of a sample across its widest axes.  Collective."""
+    comm = layout.comm
+    numbers = np.linspace(0, layout.rows - 1, min(layout.rows, max(_CUT, _SAMPLE * comm.size)))
+    sample = layout.gather_some(points, numbers.astype(np.int64))
+    ranks = np.empty(len(points), dtype=np.int64)
+    parts = [(np.arange(len(points)), sample, 0, comm.size)]
+    while parts:
+        rows, sample, first, count = parts.pop()
+        ranks[rows] = first
+        if count > 1 and len(sample):
+            axis, half = sample.var(axis=0).argmax(), count // 2
+            cut = np.quantile(sample[:, axis], half / count)
+            low, low_sample = points[rows, axis] < cut, sample[:, axis] < cut
+            parts.append((rows[low], sample[low_sample], first, half))
+            parts.append((rows[~low], sample[~low_sample], first + half, count - half))
+    counts = np.asarray(sum_over_ranks(comm, np.bincount(ranks, minlength=comm.size).astype(float)))
+    # Parts of many equal rows are uneven.
+    return ranks if counts.max() < 1.5 * counts.mean() else np.full_like(ranks, comm.rank)
 
 
 def _checked(layout: Layout, values: np.ndarray, k: int) -> np.ndarray:
@@ -137,7 +175,7 @@ def _checked(layout: Layout, values: np.ndarray, k: int) -> np.ndarray:
 
 
 class _Frame:
-    """Coordinates in which products bound distances; the leading ones differ between ranks."""
+    """Coordinates in which products bound distances, the same on all ranks."""
 
     def __init__(self, layout: Layout, exact: np.ndarray, k: int) -> None:
         self.rows = layout.rows
@@ -148,7 +186,9 @@ class _Frame:
         largest = max_over_ranks(layout.comm, float(np.max(furthest, initial=0.0)))
         # A power of two: scaling is exact, and squares stay within single precision.
         self.scale = 2.0 ** -np.ceil(np.log2(largest)) if largest > 0 else 1.0
-        self.directions = self._leading(exact, k / layout.rows)
+        numbers = np.linspace(0, layout.rows - 1, min(_TRIED, layout.rows)).astype(np.int64)
+        tried = layout.gather_some(exact, numbers)
+        self.directions = agreed(layout.comm, self._leading(tried, k / layout.rows))
 
     def coordinates(self, rows: np.ndarray) -> np.ndarray:
         """Leading coordinates, the norm of the others, half the squared norm, and 1."""
@@ -173,28 +213,22 @@ class _Frame:
             factor[band, -2] = (0.5 - _error(columns)) * sizes
         return factor
 
-    def _leading(self, exact: np.ndarray, share: float) -> np.ndarray | None:
+    def _leading(self, tried: np.ndarray, share: float) -> np.ndarray | None:
         """As many principal directions as make the search quickest; None for all coordinates.
 
-        ``share`` is that of a row's neighbors among all rows.
+        ``tried`` is a sample, and ``share`` that of a row's neighbors among all rows.
         """
-        n, d = exact.shape
+        n, d = tried.shape
         if d <= 8 or n < 4 * _SAMPLE:
             return None
-
-        def spread(count: int) -> np.ndarray:
-            centered = exact[:: -(-n // count)] - self.center
-            centered *= self.scale
-            return centered
-
-        sample = spread(_SAMPLE)
+        tried = (tried - self.center) * self.scale
+        sample, queries = tried[:: -(-n // _SAMPLE)], tried[:: -(-n // _QUERIES)]
         if d <= len(sample):
             directions = scipy.linalg.eigh(sample.T @ sample)[1][:, ::-1].T
         else:
             values, vectors = scipy.linalg.eigh(sample @ sample.T)
             large = values > 1e-12 * values[-1]
             directions = ((vectors[:, large] / np.sqrt(values[large])).T @ sample)[::-1]
-        queries, tried = spread(_QUERIES), spread(_TRIED)
         squared = squared_distances(queries, tried)
         place = max(1, math.ceil(share * len(tried)))  # the query itself comes first
         limits = np.partition(squared, place, axis=1)[:, place : place + 1]

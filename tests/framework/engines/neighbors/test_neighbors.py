@@ -83,7 +83,7 @@ def test_parts_that_lie_far_apart_are_not_compared(comm, monkeypatch):
     met = recorded(monkeypatch, 1200)
     assert_exact(comm, cloud(1200, 2), 5)
     assert sum(comm.allgather(met)).max() == 1
-    assert sum(comm.allgather(met.sum())) < 0.75 * 1200 * 1199 / 2
+    assert sum(comm.allgather(met.sum())) < 0.4 * 1200 * 1199 / 2
 
 
 @pytest.mark.ranks(1, 2)
@@ -152,9 +152,9 @@ def test_rows_in_another_order_have_the_same_neighbors_by_their_numbers(comm):
 def test_blocks_go_half_way_around_and_few_pairs_return(comm):
     points = cloud(800, 30)
     layout = Layout(comm, *points.shape)
-    before = phases()["other"].bytes
-    nearest_neighbors(layout, layout.local(points), 3)
-    sent = phases()["other"].bytes - before
+    before, numbers = phases()["other"].bytes, np.arange(layout.start, layout.stop)
+    nearest_neighbors(layout, layout.local(points), 3, None, numbers)  # which do not move
+    sent = phases()["other"].bytes - before - (comm.size - 1) * layout.local_rows * 30 * 8  # sample
     # Values and numbers, limits and counts, and for each row hardly more pairs than neighbors.
     assert sent <= comm.size // 2 * 800 / comm.size * (30 * 8 + 8 + 2 * 8 + 16 * 6) + 1000
 
