@@ -25,16 +25,19 @@ def anchor_table(given: Any, layout: Layout, numbers: np.ndarray | None = None) 
     """Numbers of anchored points, and after each its place; shape (n_anchored, 1 + columns).
 
     ``given``: that table, also as a dictionary or the name of a file, ``.npy`` or lines ``number,
-    x, y``; or rows of places, NaN of points that are free as those beyond the last are.  A file
-    names rows of the source, which ``numbers`` tells as points, -1 where they are none.
+    x, y``; or an array of places, also ``.npy``, NaN of points that are free as those beyond the
+    last are.  A file names rows of the source, which ``numbers`` tells as points, -1 if they are
+    none.
     """
     numbers = numbers if isinstance(given, str | Path) else None
+    numbered = isinstance(given, Mapping)
     refuse_masked(given, "the anchors")
     try:
         if isinstance(given, Mapping):
             given = [(row, *np.ravel(place)) for row, place in given.items()]
         elif isinstance(given, str | Path):
             file = Path(given).expanduser()
+            numbered = file.suffix != ".npy"
             given = np.load(file) if file.suffix == ".npy" else np.loadtxt(file, delimiter=",")
         table = np.atleast_2d(np.asarray(given))
         if np.iscomplexobj(table) or not table.size:
@@ -42,7 +45,7 @@ def anchor_table(given: Any, layout: Layout, numbers: np.ndarray | None = None) 
         table = table.astype(float)
     except (OSError, TypeError, ValueError) as error:
         raise InputError(f"the anchors cannot be read as an array of numbers: {error}") from error
-    if table.shape[1:] == (layout.columns,):
+    if table.shape[1:] == (layout.columns,) and not numbered:
         table = np.column_stack([np.arange(len(table)), table])[~np.isnan(table).all(axis=1)]
     fits = table.shape == (len(np.unique(table[:, 0])), 1 + layout.columns) and table.size > 0
     count = layout.rows if numbers is None else len(numbers)

@@ -128,6 +128,7 @@ def test_runs_go_on_to_the_same_bits_with_the_same_anchors_alone(comm, weight, t
     [
         ({83: (0.0, 0.0)}, "from 0 to 82"), ([(1, 0.0, np.nan)], "anchors must be"),
         (np.vstack([TABLE, TABLE]), "each once"), (np.zeros((4, 5)), "2 coordinates"),
+        ({5: 1.0, 9: 2.0}, "2 coordinates"),
         ({1: "somewhere"}, "cannot be read"), ({}, "no real ones"),
         (TABLE * (1 + 1j), "no real ones"), (np.ma.masked_equal(TABLE, TABLE[0, 1]), "masked"),
         ("missing.csv", "missing.csv"), (".", "cannot be read"),
