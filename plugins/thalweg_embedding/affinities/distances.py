@@ -341,7 +341,7 @@ def _nearest_in(block, turned, center, norms, start, k, own_start, metric, first
         share = 1.0 - (block.shape[1] + 16) * np.finfo(float).eps
         squared = share * norms - 2.0 * products + share * _squares(asked)[:, None]
     else:
-        squared = cdist(part, block, metric) ** 2
+        squared = np.nan_to_num(cdist(part, block, metric), posinf=np.inf) ** 2  # 0 / 0 is 0
     if own_start is not None:
         rows = np.arange(len(squared))
         columns = own_start + first + rows - start

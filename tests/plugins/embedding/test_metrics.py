@@ -46,6 +46,13 @@ def test_neighbors_are_those_of_the_metric(comm, metric):
         np.testing.assert_allclose(data.layout.gather_rows(squared), expected, rtol=1e-5, atol=1e-9)
 
 
+def test_rows_without_a_count_lie_together():
+    rows = np.maximum(POINTS, 0.0)
+    rows[[3, 40]] = 0.0  # SciPy's distance of the two is 0 / 0
+    indices, squared = nearest_by(Dataset.from_array(rows), 5, "braycurtis")
+    assert (indices[[3, 40], 0].tolist(), squared[3, 0]) == ([40, 3], 0.0)
+
+
 @pytest.mark.parametrize("short", [1e-170, 1e150])
 def test_an_angle_has_no_scale(short):
     rows = POINTS.copy()
