@@ -82,8 +82,7 @@ def run_python(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "page", module)
     for block in blocks(page, "python"):
         if block.file is None:
-            code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
-            exec(code, module.__dict__)
+            exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), module.__dict__)
 
 
 def write_files(page: Path, folder: Path) -> list[Path]:
@@ -207,8 +206,7 @@ PROGRAMS = (".", "git", "mpirun", "pip", "pytest", "python", "sbatch", "thalweg"
 def test_the_commands_of_a_page_exist(page, thalweg_command):
     for block in blocks(page, "sh"):
         for words in commands(block):
-            program = ROOT / words[0]
-            assert program.exists() or words[0] in PROGRAMS, words[0]
+            assert (ROOT / words[0]).exists() or words[0] in PROGRAMS, words[0]
             if "thalweg" in words:
                 name, *rest = words[words.index("thalweg") + 1 :]
                 # Options of that subcommand; help prints them without doing anything.

@@ -35,8 +35,7 @@ def test_all_cores_are_usable_where_none_can_be_bound(monkeypatch):
     monkeypatch.delenv("THALWEG_THREADS", raising=False)
     monkeypatch.setattr("thalweg.parallel.threads._ASKED", "")
     monkeypatch.setattr("thalweg.parallel.threads._launched_here", lambda: 1)
-    assert usable_cores() == set(range(6))
-    assert threads_per_rank(MPI.COMM_SELF) == 6
+    assert (usable_cores(), threads_per_rank(MPI.COMM_SELF)) == (set(range(6)), 6)
     with job_threads(-1):
         pass
 

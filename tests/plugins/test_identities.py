@@ -83,8 +83,7 @@ def test_a_run_goes_on_on_other_ranks_and_not_on_other_data(comm, name, folder):
     spec, fixed = plugins().find(ObjectiveSpec, name)
 
     def minimized(comm, rows, **rules):
-        options = {**OPTIONS[name], **fixed}
-        objective = spec.build(data(comm, rows), comm, options=options)
+        objective = spec.build(data(comm, rows), comm, options={**OPTIONS[name], **fixed})
         return thalweg.minimize(objective, checkpoint=folder, **rules)
 
     if comm.rank == 0:

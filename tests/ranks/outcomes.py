@@ -31,8 +31,7 @@ class OutcomeNotes:
         self.failures = 0
 
     def note(self, test: str, outcome: str, text: str = "", **more: Any) -> None:
-        entry = {"test": test, "outcome": outcome, "text": text} | more
-        self.file.write(json.dumps(entry) + "\n")
+        self.file.write(json.dumps({"test": test, "outcome": outcome, "text": text} | more) + "\n")
         self.file.flush()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

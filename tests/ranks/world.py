@@ -132,8 +132,7 @@ class World:
             for test in self._waiting():
                 entries = [of_rank.last.get(test) for of_rank in notes]
                 if any(entries):
-                    text = f"{ending}\n{output}"
-                    self._take(test, merged(entries, text, folder), entries)
+                    self._take(test, merged(entries, f"{ending}\n{output}", folder), entries)
             outcomes = [self._outcomes.get(test, ("", ""))[0] for test in waiting]
             if not any(outcomes):
                 self._rest(f"not run: {ending}\n{output}")

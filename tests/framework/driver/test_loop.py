@@ -231,8 +231,7 @@ def test_a_pickled_result_says_what_it_no_longer_knows(comm, bowl):
     result = thalweg.minimize(bowl(comm), iterations=3)
     again = pickle.loads(pickle.dumps(result))
     np.testing.assert_array_equal(again.x, result.x)
-    assert again.message == result.message
-    assert again.trace.columns == result.trace.columns
+    assert (again.message, again.trace.columns) == (result.message, result.trace.columns)
     if comm.size == 1:
         np.testing.assert_array_equal(again.gather(), result.x)
     else:

@@ -44,8 +44,7 @@ class Applied(Preconditioner):
 
 
 def label(solver):
-    rule = getattr(solver, "beta", "")
-    return f"{type(solver).__name__}-{solver.line_search}-{rule}"
+    return f"{type(solver).__name__}-{solver.line_search}-{getattr(solver, 'beta', '')}"
 
 
 def minimize(objective, solver, **options):
@@ -368,5 +367,4 @@ def test_slopes_decide_where_values_drown_in_rounding():
 def test_interpolation_finds_a_parabolas_minimum_at_the_second_trial():
     line = line_of(Curve(*CURVES["parabola"]))
     trial = Backtracking(shrink=0.99).search(line, 7.0)
-    assert line.evaluations == 2
-    assert trial.step == pytest.approx(3.0)
+    assert (line.evaluations, trial.step) == (2, pytest.approx(3.0))

@@ -212,7 +212,6 @@ def test_new_points_rest_where_all_sums_say(monkeypatch):
     monkeypatch.setattr(fixed_field, "FIXED_ROWS", 100)
     other = pickle.loads(pickle.dumps(estimator))
     placed = other.transform(points[300:])
-    again = pickle.loads(pickle.dumps(other)).transform(points[300:])
-    np.testing.assert_array_equal(placed, again)
+    np.testing.assert_array_equal(placed, pickle.loads(pickle.dumps(other)).transform(points[300:]))
     assert not np.array_equal(placed, exact)  # a mesh it was
     assert np.abs(placed - exact).max() <= 1e-4 * np.ptp(estimator.embedding_, axis=0).max()

@@ -38,6 +38,7 @@ def write_map_page(
     measures: Mapping[str, np.ndarray] | None = None,
     labelings: Mapping[str, tuple[np.ndarray, Sequence[str] | None]] | None = None,
     stops: Mapping[str, np.ndarray] | None = None,
+    rows: np.ndarray | None = None,
 ) -> None:
     """Write a map of two dimensions as a page, or several of the same points.  Called on one rank.
 
@@ -68,6 +69,8 @@ def write_map_page(
     stops
         Maps by their names, each of shape ``(n, 2)``, between which a slider moves the points.
         They are shown in one size, turned onto one another; the scale is that of each map.
+    rows
+        Number of each point in its source, shape ``(n,)``; by default those in the map.
 
     Raises
     ------
@@ -84,10 +87,11 @@ def write_map_page(
             raise InputError(f"a page shows coordinates of at most {LARGEST:g}; scale the map")
     layers = {name: np.asarray(rows, dtype=float) for name, rows in (measures or {}).items()}
     classes = {name: (np.asarray(rows), names) for name, (rows, names) in (labelings or {}).items()}
-    own = [("labels", labels), ("thumbnails", thumbnails), *layers.items(), *(stops or {}).items()]
-    for what, rows in (*own, *((name, rows) for name, (rows, _) in classes.items())):
-        if rows is not None and len(rows) != len(points):
-            raise InputError(f"there are {len(rows)} {what} for {len(points)} points")
+    own = [("labels", labels), ("thumbnails", thumbnails), ("rows", rows), *layers.items()]
+    own += [*(stops or {}).items(), *((name, codes) for name, (codes, _) in classes.items())]
+    for what, some in own:
+        if some is not None and len(some) != len(points):
+            raise InputError(f"there are {len(some)} {what} for {len(points)} points")
     title, caption = printable(title), printable(caption)
     center = 0.5 * (points.max(axis=0) + points.min(axis=0)) if len(points) else np.zeros(2)
     facts: dict[str, Any] = {
@@ -95,6 +99,7 @@ def write_map_page(
         "count": len(points),
         "center": center.tolist(),
         "places": "" if stops and len(points) else _encoded(points - center, "<f4"),
+        "rows": None if rows is None else _encoded(rows, "<u4"),
     }
     if len(points):
         facts["stops"] = [_stop(name, maps[name], points) for name in stops or {}]

@@ -26,7 +26,7 @@ from thalweg.workbench.strict_json import as_json
 #: others might be the user's, and would be overwritten.
 MARKS = (
     "config.toml", "result.json", "comparison.json", "checkpoint", "solution.npy", "trace.csv",
-    "comparison.md", "convergence.png", "embedding.png", "embedding.html",
+    "rows.npy", "comparison.md", "convergence.png", "embedding.png", "embedding.html",
     "animation.gif", "measures.csv", "stages", "views",
 )  # fmt: skip
 

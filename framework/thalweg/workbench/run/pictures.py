@@ -95,7 +95,8 @@ def draw_run(
             clusters = zip(named.values(), solution.T, strict=False)
             labelings |= {name: (column, None) for name, column in clusters}
             about = (None, None, title, caption)
-        write_map_page(files[-1], points, *about, thumbnails, measures, labelings, stops)
+        taken = None if dataset.chosen is None else np.flatnonzero(dataset.chosen)
+        write_map_page(files[-1], points, *about, thumbnails, measures, labelings, stops, taken)
     return files
 
 

@@ -19,7 +19,7 @@ from thalweg.driver.evaluations import read_only
 from thalweg.driver.progress import Callback
 from thalweg.errors import InputError, PluginError, StorageError, reason
 from thalweg.interfaces import Homotopy, Objective
-from thalweg.parallel import MPI, Array, collective_call, limit_threads, on_root, phase
+from thalweg.parallel import MPI, Array, Layout, collective_call, limit_threads, on_root, phase
 from thalweg.parallel.failures import abort_on_error
 from thalweg.parallel.threads import restored_thread_limits
 from thalweg.parallel.traffic import phases, profile
@@ -29,7 +29,7 @@ from thalweg.workbench.config import Configuration, read_configuration
 from thalweg.workbench.memory import require_vectors
 from thalweg.workbench.readers import load_data
 from thalweg.workbench.readers.array_files import map_npy
-from thalweg.workbench.run.directory import RunDirectory, StageResults, save_views
+from thalweg.workbench.run.directory import RunDirectory, StageResults, save_rows, save_views
 from thalweg.workbench.run.pictures import Frames, draw_run
 from thalweg.workbench.strict_json import as_json
 
@@ -173,6 +173,9 @@ class Job:
         if directory is None:
             return result
         directory.write_summary(comm, result, self.facts)
+        if dataset is not None and dataset.chosen is not None:
+            rows = np.flatnonzero(dataset.chosen)
+            save_rows(comm, directory.path / "rows.npy", Layout(MPI.COMM_SELF, len(rows)), rows)
         pictures, frames, labels = self.configuration.output["pictures"], self.frames, None
         if (pictures or frames) and dataset is not None and dataset.labels is not None:
             labels = dataset.layout.gather_on_root(dataset.labels)

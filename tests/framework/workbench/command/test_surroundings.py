@@ -137,8 +137,7 @@ def test_control_characters_are_shown_in_tables_and_pages(tmp_path):
     assert (printable(ODD), printable("ä – 文\t|")) == (SHOWN, "ä – 文\t|")
     for markdown in (False, True):
         table = format_table([{"method": ODD, f"m{ODD}": 1.0}], markdown)
-        assert table.count(SHOWN) == 2
-        assert len(table.splitlines()) == 3
+        assert (table.count(SHOWN), len(table.splitlines())) == (2, 3)
         assert "\x1b" not in table
     page = tmp_path / "map.html"
     write_map_page(page, np.zeros((2, 2)), np.array([0, 1]), (ODD, "b"), ODD, ODD)

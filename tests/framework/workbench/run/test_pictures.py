@@ -1,5 +1,6 @@
 """Pictures and metrics come after the results: where one fails, a note says so."""
 
+import base64
 import json
 import re
 import sys
@@ -75,7 +76,7 @@ def test_a_run_without_a_map_stands_in_no_others_way(tmp_path):
 
 
 def test_what_an_objective_tells_of_rows_is_a_table_and_colors_of_the_page(tmp_path):
-    _, config = stored(tmp_path)
+    _, config = stored(tmp_path, rows=30, sample=True)
     config |= {"objective": {"name": "t-sne"}, "output": {}}
     thalweg.run(config, tmp_path / "out", comm=MPI.COMM_SELF)
     assert not (tmp_path / "out" / "measures.csv").exists()
@@ -84,11 +85,14 @@ def test_what_an_objective_tells_of_rows_is_a_table_and_colors_of_the_page(tmp_p
     assert len(pictures.plot(tmp_path / "out", measures=True)) == 4  # over its own
     header, *rows = (tmp_path / "out" / "measures.csv").read_text().splitlines()
     assert header.startswith("neighbors kept (share),false neighbors")
-    assert len(rows) == 40
     table = np.array([row.split(",") for row in rows], dtype=float)
-    assert table.shape == (40, 5)
+    assert table.shape == (30, 5)
     assert 0.0 < table[:, 0].mean() < 1.0
-    assert "how far the point jumps" in (tmp_path / "out" / "embedding.html").read_text()
+    page = (tmp_path / "out" / "embedding.html").read_text()
+    assert "how far the point jumps" in page
+    taken = np.load(tmp_path / "out" / "rows.npy")  # of the file, with classes of these
+    for told in (taken, taken % 3):
+        assert base64.b64encode(told.astype("<u4")).decode() in page
     (tmp_path / "out" / "measures.csv").write_text("mine\n")
     with pytest.raises(InputError, match=r"measures\.csv' was not drawn by thalweg"):
         pictures.plot(tmp_path / "out", measures=True)
