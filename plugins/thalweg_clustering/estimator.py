@@ -114,7 +114,8 @@ class KDAC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     embedding_
         U, shape ``(n_samples, n_clusters)``.
     feature_weights_
-        Norm of each row of W, shape ``(n_features,)``: how much a feature counts.
+        How much a feature counts, in whatever units: norms of the rows of the orthonormal W of
+        the features as they were divided by their deviations, if so; shape ``(n_features,)``.
     objective_
         Cost: minus the maximized objective.
     novelty_
@@ -269,7 +270,7 @@ class KDAC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         self.labels_ = first.labels
         self.embedding_ = first.outcome["embedding"]
         self.components_ = self.components_of(first)
-        self.feature_weights_ = np.linalg.norm(self.components_, axis=0)
+        self.feature_weights_ = np.linalg.norm(self.components_ * first.preparation.scale, axis=0)
         self.objective_ = measures["cost"]
         self.novelty_ = measures["novelty"]
         self.quality_ = measures["cq"]

@@ -78,9 +78,10 @@ def test_a_small_cluster_is_found_beside_a_large_one():
     given, small = stream.integers(0, 2, 400), (stream.random(400) < 0.2).astype(int)
     points = stream.standard_normal((400, 6)) + np.outer(given, 7.0 * np.eye(6)[0])
     points += np.outer(small, 6.0 * np.eye(6)[1])
-    points[:, 2] *= 1e12  # in another unit
+    points[:, 2:4] *= [1e12, 1e-6]  # in other units
     model = KDAC(random_state=0).fit(points, given)
     assert nmi(model.labels_, small) > 0.9
+    assert model.feature_weights_.argmax() == 1
     np.testing.assert_array_equal(model.predict(points), model.labels_)
 
 
