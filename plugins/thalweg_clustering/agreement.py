@@ -104,8 +104,13 @@ def compare_labelings(
 def _together(labelings: Sequence[np.ndarray]) -> int:
     """Number of pairs of rows that share a cluster in at least one labeling.
 
-    By inclusion and exclusion of the pairs that share one in all of some: no pass over pairs.
+    By inclusion and exclusion of the pairs that share one in all of some: no pass over pairs, but
+    for many labelings, of which one over rows that are unlike takes less time.
     """
+    if len(labelings) > 8:
+        rows, counts = np.unique(np.stack(labelings, axis=1), axis=0, return_counts=True)
+        alike = (int(counts[(rows == row).any(axis=1)].sum()) for row in rows)
+        return (sum(map(int.__mul__, counts.tolist(), alike)) - len(labelings[0])) // 2
     total = 0
     for size in range(1, len(labelings) + 1):
         for some in combinations(labelings, size):

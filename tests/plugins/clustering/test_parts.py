@@ -172,5 +172,7 @@ def test_scores_of_several_labelings_are_counted_pair_by_pair():
     beside = [*found.T, np.zeros(40, int), np.array([-1, *[7] * 39])]
     assert compare_labelings(list(true.T), beside)["jaccard"] == scores["jaccard"]
     assert compare_labelings(true, np.zeros((40, 0)))["recall"] == 0.0
+    many = compare_labelings(np.tile(true, 20), np.tile(found, 20))
+    assert [many[name] for name in ("precision", "recall", "f1", "rand", "jaccard")] == pairs
     with pytest.raises(InputError, match="one label per row"):
         compare_labelings(true, found[1:])
