@@ -31,10 +31,11 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
 
     The delimiter is the one that splits the first lines into the same number of
     fields, most of them.  The first line is a header if it holds a string where
-    the next line has a number, or numbers the columns from 0, as pandas writes.  Lines that are
-    blank or begin with ``#`` are skipped, but within quotes.  ``labels`` may name a column, or give
-    its number from 0 (negative numbers count from the last); that column is then no part of the
-    data.  ``is_text``: a table of one column holds labels, whose text counts.
+    the next line has a number, numbers the columns from 0, as pandas writes, or has many numbers
+    that ascend where the next line's do not, such as wavelengths.  Lines that are blank or begin
+    with ``#`` are skipped, but within quotes.  ``labels`` may name a column, or give its number
+    from 0 (negative numbers count from the last); that column is then no part of the data.
+    ``is_text``: a table of one column holds labels, whose text counts.
     """
     every, what = _lines(path), f"'{path}'"
     delimiter = options.get("delimiter") or _detected_delimiter(every)
@@ -49,6 +50,7 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
         numbers = [name for name in first if name and not _is_text(name)]
         # 0 and 1 alone may be data.
         header |= len(numbers) > 2 and numbers == [str(n) for n in range(len(numbers))]
+        header |= _ascends(fields[0]) > _ascends(fields[1])
         header |= options.get("labels") in first
     names = first if header else []
     rest = iter(lines)
@@ -82,6 +84,11 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     if comments > others:
         notes.append(f"lines of '{path.name}' that begin with # were left out: {comments - others}")
     return replace(Source.of(array, what, labels), columns_chosen=True, notes=tuple(notes))
+
+
+def _ascends(row: Sequence[str]) -> bool:
+    numbers = [float(field) for field in row if field.strip() and not _is_text(field)]
+    return len(numbers) > 7 and numbers == sorted(set(numbers))
 
 
 def _lines(path: Path) -> list[str]:

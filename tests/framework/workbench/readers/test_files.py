@@ -119,6 +119,10 @@ def test_csv_with_a_header_names_columns_and_labels(comm, folder):
         write(comm, lambda: (folder / "y.csv").write_text("\n".join(lines) + "\n"))
         found = load_data({"path": "y.csv", "labels": labels}, comm, folder)
         assert np.array_equal(whole(found), TABLE)
+    for first, rows in (range(400, 490, 10), 1), (range(9), 1), ([5, *range(8)], 2):
+        text = "\n".join(f"{','.join(map(str, row))},kind" for row in (first, [3, 1] * 4 + [2]))
+        write(comm, lambda text=text: (folder / "z.csv").write_text(text))
+        assert load_data({"path": "z.csv", "labels": -1}, comm, folder).layout.rows == rows
 
 
 def test_one_hot_labels_and_labels_with_gaps(comm, folder):
@@ -349,8 +353,7 @@ def test_folder_of_pictures_is_labeled_by_its_subfolders(comm, folder):
     write(comm, make)
     dataset = load_data({"path": "zoo"}, comm, folder)
     assert np.array_equal(whole(dataset), pixels.reshape(5, 24))
-    assert dataset.image_shape == (4, 6)
-    assert dataset.gather_labels().tolist() == [0, 0, 1, 1, 2]
+    assert (dataset.image_shape, dataset.gather_labels().tolist()) == ((4, 6), [0, 0, 1, 1, 2])
     assert dataset.label_names == ("cat", "dog", "eel")
     write(comm, lambda: np.save(folder / "y.npy", np.array([1, 0, 1, 0, 1])))
     other = load_data({"path": "zoo", "labels": "y.npy"}, comm, folder)
@@ -458,8 +461,7 @@ def test_openml_goes_through_scikit_learn(comm, monkeypatch):
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
     dataset = load_data({"name": "openml:trees", "version": 2}, comm)
     assert np.array_equal(whole(dataset), np.arange(6.0).reshape(3, 2))
-    assert dataset.gather_labels().tolist() == [1, 0, 1]
-    assert dataset.label_names == ("a", "b")
+    assert (dataset.gather_labels().tolist(), dataset.label_names) == ([1, 0, 1], ("a", "b"))
 
 
 def test_labels_of_a_list_keep_their_text_and_a_row_of_them_is_a_list(tmp_path):
