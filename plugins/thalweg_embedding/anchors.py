@@ -26,8 +26,7 @@ def anchor_table(given: Any, layout: Layout, numbers: np.ndarray | None = None) 
 
     ``given``: that table, also as a dictionary or the name of a file, ``.npy`` or lines ``number,
     x, y``; or an array of places, also ``.npy``, NaN of points that are free as those beyond the
-    last are.  A file names rows of the source, which ``numbers`` tells as points, -1 if they are
-    none.
+    last are.  A file names rows of the source, which ``numbers`` tells as points, -1 as none.
     """
     numbers = numbers if isinstance(given, str | Path) else None
     numbered = isinstance(given, Mapping)

@@ -240,8 +240,7 @@ class NetworkObjective(
         flat = self._flat(x)
         local = [self.network.loss_of(flat, *chunk) for chunk in _chunks(*self._held_out)]
         count = float(sum_over_ranks(self.comm, float(len(self._held_out[0]))))
-        total = float(sum_over_ranks(self.comm, exact_sum(local)))
-        return total / count if count else float("nan")
+        return float(sum_over_ranks(self.comm, exact_sum(local))) / (count or float("nan"))
 
     # -- value and gradient ----------------------------------------------------------------
 

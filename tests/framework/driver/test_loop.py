@@ -218,8 +218,7 @@ def test_x_and_solution_are_the_rows_of_this_rank(comm, bowl):
     objective = Halves(comm)
     result = thalweg.minimize(objective, iterations=3)
     n_local = objective.layout.local_rows
-    assert result.x.shape == (n_local, 2)
-    assert result.solution.shape == (n_local, 1)
+    assert (result.x.shape, result.solution.shape) == ((n_local, 2), (n_local, 1))
     np.testing.assert_array_equal(result.gather(), result.gather("x")[:, :1] / 2)
     assert result.gather().shape == (23, 1)
     with pytest.raises(InputError, match="'solution' or 'x', not 'y'"):

@@ -155,8 +155,7 @@ def test_every_rank_sees_every_row_of_every_array(comm, kind):
     for block in Ring(layout).blocks(*mine):
         owners.append(block.owner)
         seen[block.start : block.stop] += 1
-        assert block.own == (block.owner == comm.rank)
-        assert block.rows == slice(0, layout.local_rows)
+        assert (block.own, block.rows) == (block.owner == comm.rank, slice(0, layout.local_rows))
         for array, received in zip(whole, block.arrays, strict=True):
             assert received.dtype == array.dtype
             assert not received.flags.writeable

@@ -98,8 +98,7 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(raw, changes, message):
 def test_an_error_of_steps_makes_a_homotopy_adaptive():
     section = {"first": 0.1, "stages": 3, "error": 0.2}
     schedule = read_configuration({**BASE, "homotopy": section}).schedule(10.0)
-    assert schedule.values == pytest.approx((0.1, 1.0, 10.0))
-    assert schedule.error == 0.2
+    assert (schedule.values, schedule.error) == (pytest.approx((0.1, 1.0, 10.0)), 0.2)
     assert read_configuration({**BASE, "homotopy": {}}).schedule(10.0).error is None
 
 

@@ -96,8 +96,7 @@ class Frame:
 )
 def test_frames_and_lists_of_rows_become_numbers(table):
     data = Dataset.from_array(table, labels=["b", "a"])
-    assert data.values.dtype == np.float64
-    assert data.values.tolist() == [[1, 2.5], [3, 4]]
+    assert (data.values.dtype, data.values.tolist()) == (np.float64, [[1, 2.5], [3, 4]])
     assert (data.labels.tolist(), data.label_names) == ([1, 0], ("a", "b"))
 
 

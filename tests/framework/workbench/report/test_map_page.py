@@ -133,8 +133,7 @@ def test_a_page_of_several_maps_holds_them_and_their_labelings(tmp_path):
         near = steps * stop["step"] + places.min(axis=0)
         np.testing.assert_allclose(near, places, atol=0.51 * stop["step"])
     (labeling,) = facts["labelings"]
-    assert labeling["name"] == "pose"
-    assert labeling["names"] == ["left", "right", "none"]
+    assert (labeling["name"], labeling["names"]) == ("pose", ["left", "right", "none"])
     kept = np.frombuffer(base64.b64decode(labeling["labels"]), "<u4")
     np.testing.assert_array_equal(kept, (np.arange(120) + 2) % 3)
     for wrong in (
