@@ -217,8 +217,8 @@ BY_HAND = (
     ),
     (
         "framework/thalweg/engines/neighbors/neighbors.py",
-        "chosen = chosen[order]",
-        "chosen = chosen[order.argsort()]",
+        "those = exact[rows[order]], names[rows[order]]",
+        "those = exact[rows[order]], names[rows]",
     ),
     (
         "framework/thalweg/engines/neighbors/neighbors.py",
@@ -227,13 +227,54 @@ BY_HAND = (
     ),
     (
         "framework/thalweg/engines/neighbors/neighbors.py",
-        "points, numbers = exact[order], names[order]",
-        "points, numbers = exact[order], layout.start + order",
+        "points, numbers = those = exact[order], names[order]",
+        "points, numbers = those = exact[order], layout.start + order",
     ),
     (
         "framework/thalweg/engines/neighbors/neighbors.py",
-        "(exact[chosen], names[chosen]) if some else (points, numbers)",
-        "(exact[chosen], layout.start + chosen) if some else (points, numbers)",
+        "those = exact[rows[order]], names[rows[order]]",
+        "those = exact[rows[order]], layout.start + rows[order]",
+    ),
+    (
+        "framework/thalweg/engines/neighbors/neighbors.py",
+        "cut = np.quantile(sample[:, axis], half / count)",
+        "cut = np.quantile(sample[:, axis], 1.0 - 0.1 * half / count)",
+    ),
+    (
+        "framework/thalweg/parallel/exchange.py",
+        "given[self._order] = returned",
+        "given[:] = returned",
+    ),
+    (
+        "plugins/thalweg_embedding/anchors.py",
+        "if table.shape[1:] == (layout.columns,) and not numbered:",
+        "if table.shape[1:] == (layout.columns,):",
+    ),
+    (
+        "plugins/thalweg_embedding/affinities/distances.py",
+        "squared = np.nan_to_num(cdist(part, block, metric), posinf=np.inf) ** 2",
+        "squared = cdist(part, block, metric) ** 2",
+    ),
+    (
+        "plugins/thalweg_clustering/estimator.py",
+        "np.linalg.norm(self.components_ * first.preparation.scale, axis=0)",
+        "np.linalg.norm(self.components_, axis=0)",
+    ),
+    ("plugins/thalweg_clustering/agreement.py", "- len(labelings[0])) // 2", "- len(rows)) // 2"),
+    (
+        "framework/thalweg/workbench/readers/delimited.py",
+        "header |= _ascends(fields[0]) > _ascends(fields[1])",
+        "header |= _ascends(fields[0])",
+    ),
+    (
+        "framework/thalweg/workbench/run/single_run.py",
+        "rows = np.flatnonzero(dataset.chosen)",
+        "rows = np.arange(dataset.layout.rows)",
+    ),
+    (
+        "framework/thalweg/workbench/run/pictures.py",
+        "None if dataset.chosen is None else np.flatnonzero(dataset.chosen)",
+        "None if dataset.chosen is None else np.arange(dataset.layout.rows)",
     ),
     (
         "framework/thalweg/engines/laplacian/solver.py",
