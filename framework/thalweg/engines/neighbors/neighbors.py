@@ -232,12 +232,13 @@ class _Frame:
         squared = squared_distances(queries, tried)
         place = max(1, math.ceil(share * len(tried)))  # the query itself comes first
         limits = np.partition(squared, place, axis=1)[:, place : place + 1]
+        directions = np.ascontiguousarray(directions)  # reversed, it is no matrix of BLAS
         images, others = queries @ directions.T, tried @ directions.T
         left = np.einsum("ij,ij->i", queries, queries), np.einsum("ij,ij->i", tried, tried)
-        bounds, step = np.zeros_like(squared), 4
-        best, cost = None, _PRODUCT * d
-        for r in range(step, min(len(directions), d - step) + 1, step):
-            one, other = images[:, r - step : r], others[:, r - step : r]
+        bounds, best, cost = np.zeros_like(squared), None, _PRODUCT * d
+        counts = np.unique(np.geomspace(4, max(4, min(len(directions), d - 4)), 40).astype(int))
+        for before, r in zip((0, *counts), counts, strict=False):
+            one, other = images[:, before:r], others[:, before:r]
             bounds += squared_distances(one, other)
             left = left[0] - (one**2).sum(axis=1), left[1] - (other**2).sum(axis=1)
             rest = np.sqrt(np.maximum(left[0], 0.0))[:, None] - np.sqrt(np.maximum(left[1], 0.0))
