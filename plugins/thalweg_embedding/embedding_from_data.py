@@ -14,6 +14,7 @@ from thalweg.numerics import squared_distances
 from thalweg.parallel import (
     Layout,
     max_over_ranks,
+    one_blas_thread,
     raise_on_all_ranks,
     refuse_differing,
     sum_over_ranks,
@@ -206,7 +207,8 @@ class _Embedding:
         if self.anchors is not None:
             objective.anchors = self.anchors
             if start is None:
-                objective.draw_start()
+                with one_blas_thread():  # the same bits at any number
+                    objective.draw_start()
         return objective  # type: ignore[no-any-return]
 
     def start(self, affinities: Affinities, rows: np.ndarray | None) -> Start:

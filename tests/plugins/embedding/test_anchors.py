@@ -142,6 +142,12 @@ def test_anchors_that_do_not_fit_are_refused(anchors, words):
         PaCMAP(anchors=TABLE)
 
 
+def test_the_start_has_the_same_bits_at_any_number_of_threads():
+    points, options = load_digits().data[:200], {"anchors": {5: (9.0, 9.0)}, "max_iter": 1}
+    maps = (TSNE(n_jobs=threads, **options).fit_transform(points) for threads in (1, 2))
+    np.testing.assert_array_equal(*maps)
+
+
 def test_a_file_of_anchors_names_rows_of_the_source(tmp_path):
     np.savetxt(tmp_path / "a.csv", [[3, 1.0, 2.0], [4, 5.0, 6.0]], delimiter=",")
     layout = Layout(MPI.COMM_SELF, 2, 2)
