@@ -25,6 +25,8 @@ def views(model: KDAC, X: Any, y: Any | None = None, names: Sequence[str] = ()) 
         Names of the labelings given, then of the alternatives, such as ``["pose", "person"]``; an
         ``InputError`` if they repeat.
     """
+    if y is not None and len(y) != len(X):
+        raise InputError(f"y has {len(y)} rows of labels for {len(X)} samples; give shape (n, v)")
     known = [] if y is None else [*np.asarray(y).reshape(len(X), -1).T]
     alternatives = [alternative.labels for alternative in model.alternatives_]
     named = [f"given {number + 1}" for number in range(len(known))]

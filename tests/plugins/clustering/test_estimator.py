@@ -213,6 +213,8 @@ def test_views_are_maps_of_the_subspaces_with_all_labelings(views):
     for names in (["alternative 1"], ["a", "b", "c"]):
         with pytest.raises(InputError, match="a name of its own, and no more names"):
             views_of(model, points, given, names)
+    with pytest.raises(InputError, match="y has 2 rows of labels for 100 samples"):
+        views_of(model, points, [given, given])
     assert len(plot_views(model, points, given).axes) == 2
     assert len(plot_views(KDAC(n_components=1, sigma=0.4).fit(points, given), points).axes) == 1
 
