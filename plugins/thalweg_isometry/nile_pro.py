@@ -69,9 +69,8 @@ class NileProSearch(AdmmSearch[NileProState]):
             residual = active.norm(ratios - q) / np.sqrt(max(1, active.count))
             change = float(np.linalg.norm(psi - before)) / max(1e-300, float(np.linalg.norm(psi)))
         state = replace(state, residual=residual, dual_residual=change, dual=omega, last=last)
-        exhausted = state.attempt.iterations + used >= self.limit
         met = worst <= goal
-        failed = exhausted and not met
+        failed = not met and state.attempt.iterations + used >= self.limit
         return state, Inner(psi, met, failed, worst, used, capped=failed)
 
 

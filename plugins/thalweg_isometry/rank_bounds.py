@@ -46,9 +46,8 @@ def _alon(
     rest = np.sqrt(np.maximum(delta**2 * squares - least * mean**2, 0.0))
     norm = np.sqrt(np.maximum(centered, 0.0)) * (1 + 1e-12)
     norm = np.sqrt(norm**2 + rest**2 + 2.0 * np.minimum(norm * rest, cross))
-    ratio = (1.0 + low) * mean / np.maximum(norm, 1e-300)
     # tr B = (1 + s) sum D / 2k and ||B||_F <= norm / 2: the halves cancel.
-    return np.asarray((ratio**2).min(axis=0))
+    return np.asarray((((1.0 + low) * mean / np.maximum(norm, 1e-300)) ** 2).min(axis=0))
 
 
 def rank_lower_bound(points: np.ndarray, delta: float) -> int:

@@ -265,11 +265,10 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
     def restore(self, state: Mapping[str, Any]) -> None:
         for name, kind in COUNTERS.items():
             setattr(self, name, kind(state[name]))
-        rank = self.objective.comm.rank
         self.factors = {
             layer: LayerFactors(**content)
             for layer, content in enumerate(state["layers"])
-            if self.owners[layer] == rank
+            if self.owners[layer] == self.objective.comm.rank
         }
 
     def close(self) -> None:

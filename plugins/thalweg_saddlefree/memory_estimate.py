@@ -26,9 +26,8 @@ def estimate(problem: Problem) -> list[PhaseEstimate]:
     sizes = [float(size) for size in given]
     number = 8.0 if options.get("precision", "double") == "double" else 4.0
     weights = sum((a + 1.0) * b for a, b in itertools.pairwise(sizes))
-    targets = 0.0 if auto else n * sizes[-1]
     rounded = number * n * columns if number < 8.0 else 0.0
-    rows = 8.0 * n * columns + rounded + 8.0 * n + 8.0 * targets
+    rows = 8.0 * n * columns + rounded + 8.0 * n * (1.0 if auto else 1.0 + sizes[-1])
     load = PhaseEstimate("load", rows, 16.0 * n * columns)
     solver = str(problem.solver.get("name", ""))
     vectors = VECTORS.get(solver, VECTORS[""]) + 2.0 * max(problem.solver.get("memory", 0) - 10, 0)

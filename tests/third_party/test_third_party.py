@@ -118,8 +118,7 @@ def test_it_runs_and_a_run_is_the_same_at_any_number_of_ranks(python, mpirun, co
         run = ["run", config, "--out", out, *changes, f"output.pictures={pictures}"]
         ran(mpirun(number, [python, *THALWEG, *run]))
         found.append(result_of(out))
-        assert found[-1]["ranks"] == number
-        assert np.load(out / "solution.npy").shape == (150, 2)
+        assert (found[-1]["ranks"], np.load(out / "solution.npy").shape) == (number, (150, 2))
         assert (out / "embedding.png").exists() == (pictures == "true")
         assert (out / "trace.csv").read_text().splitlines()[0].endswith(",trial")
     values = [one["objective"] for one in found]

@@ -129,8 +129,7 @@ def _check_along(
     for step in steps:
         # Fourth order: (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h.
         near = function(step) - function(-step)
-        far = function(2 * step) - function(-2 * step)
-        difference = (8 * near - far) / (12 * step)
+        difference = (8 * near - (function(2 * step) - function(-2 * step))) / (12 * step)
         if not np.isfinite(difference):
             continue
         error, size = abs(difference - slope), max(scale, abs(difference))
