@@ -1,7 +1,7 @@
 """k-means on distributed rows, with the same labels at any number of ranks.
 
-Lloyd's iteration from greedy k-means++ starts (Arthur and Vassilvitskii, 2007).  Random choices are
-made on global cumulative weights, so that they do not depend on how the rows are shared out.
+Lloyd's iteration from greedy k-means++ starts (Arthur and Vassilvitskii, 2007).  Each rank has all
+rows, or a sample of many, and makes some of the starts: none waits for another within a run.
 """
 
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from thalweg.numerics import lloyd, squared_distances
-from thalweg.parallel import MPI, Layout, kernel, max_over_ranks, on_root, sum_over_ranks
+from thalweg.parallel import MPI, Layout, kernel, raise_on_all_ranks, sum_over_ranks
 from thalweg_clustering.prepared_data import evenly_spread
 
 #: With more rows the starts are compared on so many evenly spread ones.
@@ -42,46 +42,41 @@ def kmeans(
     ``rows`` are this rank's, shape ``(n_local, m)``.  Of the ``count`` clusters some remain empty
     where fewer rows differ.  Collective.
     """
-    if layout.rows > START_ROWS:
-        sample = evenly_spread(layout, rows, START_ROWS)[1]
-        alone, options = Layout(MPI.COMM_SELF, *sample.shape), (count, seed, starts, iterations)
-        centers = on_root(layout.comm, lambda: kmeans(alone, sample, *options).centers)
-        clusters = _lloyd(layout, rows, centers, iterations)
-        return replace(clusters, labels=_in_order(layout, clusters.labels, count))
-    best: Clusters | None = None
-    for start in range(starts):
-        stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(start,)))
-        clusters = _lloyd(layout, rows, _spread_out(layout, rows, count, stream), iterations)
+    comm, sample = layout.comm, evenly_spread(layout, rows, START_ROWS)[1]
+    alone, own = Layout(MPI.COMM_SELF, *sample.shape), dict[int, Clusters]()
+    with raise_on_all_ranks(comm):
+        for start in range(comm.rank, starts, comm.size):
+            stream = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(start,)))
+            own[start] = _lloyd(alone, sample, _spread_out(sample, count, stream), iterations)
+    every = [own[start].inertia if start in own else 0.0 for start in range(starts)]
+    best, inertias = 0, np.asarray(sum_over_ranks(comm, np.array(every)))
+    for start in range(1, starts):
         # By more than rounding, so that equal optima do not compete at random.
-        if best is None or clusters.inertia < best.inertia * (1 - 1e-9) - 1e-300:
-            best = clusters
-    assert best is not None
-    return replace(best, labels=_in_order(layout, best.labels, count))
+        if inertias[start] < inertias[best] * (1 - 1e-9) - 1e-300:
+            best = start
+    clusters: Clusters = comm.bcast(own.get(best), root=best % comm.size)
+    if layout.rows > START_ROWS:
+        clusters = _lloyd(layout, rows, clusters.centers, iterations)
+    else:
+        clusters = replace(clusters, labels=layout.local(clusters.labels))
+    return replace(clusters, labels=_in_order(layout, clusters.labels, count))
 
 
-def _spread_out(
-    layout: Layout, rows: np.ndarray, count: int, stream: np.random.Generator
-) -> np.ndarray:
+def _spread_out(rows: np.ndarray, count: int, stream: np.random.Generator) -> np.ndarray:
     """Centers by greedy k-means++, infinitely far away once all rows coincide with one."""
-    rounding = ROUNDING * max_over_ranks(layout.comm, float((rows**2).max(initial=0.0)))
-    trials = 2 + int(np.log(count))
-    centers = layout.gather_some(rows, stream.integers(layout.rows, size=1))
+    rounding = ROUNDING * float((rows**2).max(initial=0.0))
+    centers = rows[stream.integers(len(rows), size=1)]
     nearest = squared_distances(rows, centers)[:, 0]
     for missing in range(count - 1, 0, -1):
         nearest[nearest <= rounding] = 0.0
-        parts = np.asarray(layout.comm.allgather(float(nearest.sum())))
-        edges = np.concatenate([[0.0], np.cumsum(parts)])
-        if edges[-1] == 0.0:
+        total = float(nearest.sum())
+        if total == 0.0:
             return np.concatenate([centers, np.full((missing, rows.shape[1]), np.inf)])
-        targets = np.sort(stream.random(trials)) * edges[-1]
-        mine = (targets >= edges[layout.comm.rank]) & (targets < edges[layout.comm.rank + 1])
-        places = np.searchsorted(
-            np.cumsum(nearest), targets[mine] - edges[layout.comm.rank], side="right"
-        )
-        own = layout.start + np.minimum(places, len(rows) - 1)
-        tried = layout.gather_some(rows, np.concatenate(layout.comm.allgather(own)))
+        targets = np.sort(stream.random(2 + int(np.log(count)))) * total
+        places = np.searchsorted(np.cumsum(nearest), targets, side="right")
+        tried = rows[np.minimum(places, len(rows) - 1)]
         left = np.minimum(nearest[:, None], squared_distances(rows, tried))
-        best = int(np.argmin(sum_over_ranks(layout.comm, left.sum(axis=0))))
+        best = int(np.argmin(left.sum(axis=0)))
         centers = np.concatenate([centers, tried[best : best + 1]])
         nearest = left[:, best]
     return centers
