@@ -34,6 +34,7 @@ FAMILIES = {
 #: Folders whose changes are those :data:`BY_HAND` alone, and their tests.
 OTHERS = {
     "framework/thalweg/workbench/readers": ["tests/framework/workbench/readers"],
+    "framework/thalweg/workbench/run": ["tests/framework/workbench/run"],
     "framework/thalweg/data": ["tests/plugins/test_estimators.py", "tests/plugins/embedding"],
 }
 
@@ -239,6 +240,26 @@ BY_HAND = (
         "framework/thalweg/engines/neighbors/neighbors.py",
         "cut = np.quantile(sample[:, axis], half / count)",
         "cut = np.quantile(sample[:, axis], 1.0 - 0.1 * half / count)",
+    ),
+    (
+        "framework/thalweg/engines/neighbors/neighbors.py",
+        "for before, r in zip((0, *counts), counts, strict=False):",
+        "for before, r in zip((0, 0, *counts), counts, strict=False):",
+    ),
+    (
+        "plugins/thalweg_clustering/kmeans.py",
+        "for start in range(comm.rank, starts, comm.size):",
+        "for start in range(0, starts, comm.size):",
+    ),
+    (
+        "plugins/thalweg_clustering/kmeans.py",
+        "if inertias[start] < inertias[best] * (1 - 1e-9) - 1e-300:",
+        "if inertias[start] > inertias[best] * (1 + 1e-9):",
+    ),
+    (
+        "plugins/thalweg_clustering/pictures.py",
+        "if y is not None and len(y) != len(X):",
+        "if y is not None and len(y) < 0:",
     ),
     (
         "framework/thalweg/parallel/exchange.py",
