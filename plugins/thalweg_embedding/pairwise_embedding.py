@@ -341,7 +341,7 @@ class PairwiseEmbedding(
 
         For SNE variants that is the KL divergence, at lambda = 1; for others ``refined_objective``,
         at lambda as it is.  Neither has the pull of anchors in it, nor the term of densities, whose
-        correlation is ``density_correlation``.  A map that is mostly empty is noted.
+        correlation is ``density_correlation``.  A map mostly empty, or of one place, is noted.
         """
         side, dense = self.widest_side(x), self.layout.rows ** (1.0 / self.layout.columns)
         if side > INFLATED * dense:
@@ -351,6 +351,8 @@ class PairwiseEmbedding(
                 "more than of neighbors; a narrower start, a higher perplexity, or a larger tol "
                 "([stop] decrease), gives a smaller map"
             )
+        if side < START_SCALE:
+            self.note("all points coincide: the repulsion is too weak to unfold a map (lambda)")
         facts: dict[str, Any] = {}
         if self.density is not None:
             facts["density_correlation"] = self.density.total(x)

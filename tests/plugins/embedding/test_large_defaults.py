@@ -80,8 +80,7 @@ def test_an_estimator_a_call_and_a_file_end_by_the_same_rule(kind):
     }
     raw = {"data": {"name": "digits", "rows": 40}, "objective": {"name": spec.name}}
     stop = read_configuration(raw).stopping()
-    assert (stop.iterations, stop.decrease) == (500, 1e-2)
-    assert stop.window == window
+    assert ((stop.iterations, stop.decrease), stop.window) == ((500, 1e-2), window)
     changed = read_configuration({**raw, "stop": {"decrease": 1e-7}}).stopping()
     assert (changed.iterations, changed.decrease) == (500, 1e-7)
 
