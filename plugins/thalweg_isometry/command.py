@@ -1,11 +1,12 @@
 """``thalweg certify``: what is true of a linear map, or of compressed rows, over all pairs."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from thalweg.errors import InputError
+from thalweg.errors import InputError, printable
 from thalweg.plugins import CommandParser
 
 #: Maps of a given rank that take no search.
@@ -66,6 +67,8 @@ def main(argv: list[str]) -> int:
             psi = minimize(NearIsometry(secants, None, rank), solver=name).x
         certificates[name] = certified(np.asarray(dataset.values @ psi.T) if of_rows else psi)
     if comm.rank == 0:
+        for note in dataset.notes:
+            print(f"note: {printable(note)}", file=sys.stderr)
         own, *others = (one.as_dict() for one in certificates.values())
         against = {"against": dict(zip(rivals, others, strict=True))} if rivals else {}
         lines = (f"{name}: {one}" if name else str(one) for name, one in certificates.items())

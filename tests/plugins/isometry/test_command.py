@@ -27,7 +27,8 @@ def certified(tmp_path, digits, psi, capsys, monkeypatch):
         printed = capsys.readouterr()
         if code == 0:
             as_json = "--json" in arguments
-            return json.loads(printed.out, parse_constant=str) if as_json else printed.out
+            whole = printed.err + printed.out
+            return json.loads(printed.out, parse_constant=str) if as_json else whole
         assert (code, len(printed.err.strip().splitlines())) == (2, 1)
         return printed.err
 
@@ -44,6 +45,8 @@ def test_it_certifies_a_matrix_from_anywhere(certified, psi, digits, true_delta)
     difference = digits[i] - digits[j]
     change = ((psi @ difference) ** 2).sum() / (difference**2).sum() - 1.0
     assert abs(change) == pytest.approx(facts["delta"], rel=1e-7)
+    np.savetxt("data.csv", [range(64), *digits], delimiter=",")
+    assert "note: the first line of 'data.csv' was" in certified("data.csv", "psi.npy")
 
 
 def test_baselines_of_the_same_rank_stand_beside_it(certified, psi, digits, true_delta):
