@@ -242,11 +242,6 @@ BY_HAND = (
         "cut = np.quantile(sample[:, axis], 1.0 - 0.1 * half / count)",
     ),
     (
-        "framework/thalweg/engines/neighbors/neighbors.py",
-        "for before, r in zip((0, *counts), counts, strict=False):",
-        "for before, r in zip((0, 0, *counts), counts, strict=False):",
-    ),
-    (
         "plugins/thalweg_clustering/kmeans.py",
         "for start in range(comm.rank, starts, comm.size):",
         "for start in range(0, starts, comm.size):",
@@ -284,8 +279,8 @@ BY_HAND = (
     ("plugins/thalweg_clustering/agreement.py", "- len(labelings[0])) // 2", "- len(rows)) // 2"),
     (
         "framework/thalweg/workbench/readers/delimited.py",
-        "header |= _ascends(fields[0]) > _ascends(fields[1])",
-        "header |= _ascends(fields[0])",
+        "header |= _in_steps(fields[0]) > _in_steps(fields[1])",
+        "header |= _in_steps(fields[0])",
     ),
     (
         "framework/thalweg/workbench/run/single_run.py",

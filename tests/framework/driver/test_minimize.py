@@ -166,8 +166,7 @@ def test_a_call_and_a_file_choose_the_same_method_by_default(name):
     _, objective = build_objective(configuration, MPI.COMM_SELF)
     of_file = assembly.build_method(objective, configuration.solver, configuration.preconditioner)
     of_call, _ = assembly.method_of_call(objective, None, None, {})
-    assert parts(of_call) == parts(of_file)
-    assert objective.default_solver == spec.solver
+    assert (parts(of_call), objective.default_solver) == (parts(of_file), spec.solver)
     assert objective.default_stop == spec.stop
 
 

@@ -32,7 +32,7 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     The delimiter is the one that splits the first lines into the same number of
     fields, most of them.  The first line is a header if it holds a string where
     the next line has a number, numbers the columns from 0, as pandas writes, or has many numbers
-    that ascend where the next line's do not, such as wavelengths.  Lines that are blank or begin
+    in equal steps where the next line has not, such as wavelengths.  Lines that are blank or begin
     with ``#`` are skipped, but within quotes.  ``labels`` may name a column, or give its number
     from 0 (negative numbers count from the last); that column is then no part of the data.
     ``is_text``: a table of one column holds labels, whose text counts.
@@ -50,7 +50,7 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
         numbers = [name for name in first if name and not _is_text(name)]
         # 0 and 1 alone may be data.
         header |= len(numbers) > 2 and numbers == [str(n) for n in range(len(numbers))]
-        header |= _ascends(fields[0]) > _ascends(fields[1])
+        header |= _in_steps(fields[0]) > _in_steps(fields[1])
         header |= options.get("labels") in first
     names = first if header else []
     rest = iter(lines)
@@ -86,9 +86,9 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     return replace(Source.of(array, what, labels), columns_chosen=True, notes=tuple(notes))
 
 
-def _ascends(row: Sequence[str]) -> bool:
-    numbers = [float(field) for field in row if field.strip() and not _is_text(field)]
-    return len(numbers) > 7 and numbers == sorted(set(numbers))
+def _in_steps(row: Sequence[str]) -> bool:
+    steps = np.diff([float(field) for field in row if field.strip() and not _is_text(field)])
+    return len(steps) > 6 and bool(steps[0] > 0) and np.allclose(steps, steps[0], 1e-6, 0.0)
 
 
 def _lines(path: Path) -> list[str]:

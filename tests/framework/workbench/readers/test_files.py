@@ -119,8 +119,9 @@ def test_csv_with_a_header_names_columns_and_labels(comm, folder):
         write(comm, lambda: (folder / "y.csv").write_text("\n".join(lines) + "\n"))
         found = load_data({"path": "y.csv", "labels": labels}, comm, folder)
         assert np.array_equal(whole(found), TABLE)
-    for below, rows in ([3, 1] * 4 + [2], 1), (range(9), 2):
-        text = "\n".join(f"{','.join(map(str, row))},kind" for row in (range(400, 490, 10), below))
+    waves, squares, other = range(400, 490, 10), np.arange(2, 11) ** 2, [3, 1] * 4 + [2]
+    for first, below, rows in (waves, other, 1), (waves, range(9), 2), (squares, other, 2):
+        text = "\n".join(f"{','.join(map(str, row))},kind" for row in (first, below))
         write(comm, lambda text=text: (folder / "z.csv").write_text(text))
         assert load_data({"path": "z.csv", "labels": -1}, comm, folder).layout.rows == rows
 
