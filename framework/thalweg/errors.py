@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = [
     "CapabilityError", "CheckpointError", "InputError", "NumericalError", "PluginError",
-    "StorageError", "ThalwegError", "refuse_masked", "suggestion",
+    "StorageError", "ThalwegError", "printable", "refuse_masked", "suggestion",
 ]  # fmt: skip
 
 
