@@ -63,8 +63,7 @@ class PlacedMap:
     @functools.cached_property
     def _normalization(self) -> float:
         """Z, the sum of g over all pairs of known points."""
-        own = len(self.places) * self.repulsion(0.0)[0]
-        return max(float(self._at_known.sum()) - own, 1e-300)
+        return max(float(self._at_known.sum()) - len(self.places) * self.repulsion(0.0)[0], 1e-300)
 
     @functools.cached_property
     def _at_known(self) -> np.ndarray:

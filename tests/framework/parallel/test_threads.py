@@ -96,8 +96,7 @@ def test_a_limit_reaches_blas_numba_and_libraries_loaded_later_and_is_undone(mon
             assert all(pool["num_threads"] == 1 for pool in threadpoolctl.threadpool_info())
             assert numba.get_num_threads() == 1
             assert {os.environ[name] for name in threads._LIMITS} == {"1"}
-        assert threadpoolctl.threadpool_info() == before
-        assert numba.get_num_threads() == numba_before
+        assert (threadpoolctl.threadpool_info(), numba.get_num_threads()) == (before, numba_before)
         assert os.environ["OMP_NUM_THREADS"] == "3"
         assert "MKL_NUM_THREADS" not in os.environ
 

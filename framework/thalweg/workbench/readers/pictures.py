@@ -53,10 +53,9 @@ def read_folder(path: Path, options: Mapping[str, Any]) -> Source:
     below = [bool(parent.parts) for parent in parents]
     if options.get("labels") is None and any(below):
         if not all(below):
-            loose = paths[below.index(False)]
             raise InputError(
                 f"folder '{path}' has pictures both in subfolders, whose names are labels, "
-                f"and beside them: '{loose.name}'"
+                f"and beside them: '{paths[below.index(False)].name}'"
             )
         labels = np.array([parent.as_posix() for parent in parents])
     mode = "L" if len({*modes}) > 1 else modes[0]

@@ -159,7 +159,10 @@ def labels_column(
     """Number of the column that the option ``labels`` means, or None if it means a file."""
     labels = options.get("labels")
     if isinstance(labels, int) or labels in names:
-        return column_number(labels, names, width, f"'{path}'")
+        at = column_number(labels, names, width, f"'{path}'")
+        if at in column_numbers(options.get("columns") or (), names, width, f"'{path}'"):
+            raise InputError(f"columns has that of the labels of '{path}' too; leave it out")
+        return at
     if labels is not None and not (Path(options.get("folder", ".")) / labels).exists():
         # Said here, since the column that was meant would be refused for its strings.
         hint = suggestion(labels, names) if names else ""

@@ -161,9 +161,8 @@ def _plot(folder: Path, page: bool, measures: bool) -> list[Path]:
             folders = {str(row["method"]): folder / Path(row["folder"]).name for row in methods}
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"'{stated}' is not what a comparison writes: {error}") from error
-        traces = {method: _trace(one) for method, one in folders.items()}
         drawn = [own_picture(folder / "convergence.png")]
-        draw_convergence(drawn[0], traces)
+        draw_convergence(drawn[0], {method: _trace(one) for method, one in folders.items()})
         refused = []
         for one in folders.values():
             try:

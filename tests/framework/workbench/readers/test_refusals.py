@@ -170,6 +170,7 @@ CASES = [
     ({"path": "table.csv"}, r"row 0 .* has the string 'oak' in column 2 \('species'\)"),
     ({"path": "table.csv", "labels": "spices"}, "neither a file nor a column"),
     ({"path": "table.csv", "columns": ["c"]}, "no column 'c'"),
+    ({"path": "table.csv", "columns": [0, 2], "labels": "species"}, "has that of the labels"),
     ({"path": "few.csv"}, "the header of .* has 2 names, its first row 3 fields"),
     ({"path": "many.csv", "labels": "d"}, "has 4 names, its first row 3 fields"),
     ({"path": "twice.csv", "labels": "a"}, "several columns named 'a'; give its number"),
