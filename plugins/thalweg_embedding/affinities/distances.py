@@ -294,9 +294,9 @@ def nearest_among(
     In ascending order, with squared distances.  ``same``: whether both are the same rows, of which
     none is its own neighbor.
     """
-    comm, own, center = known.layout.comm, asking.layout, np.zeros(())
-    rows = own_rows(asking)
-    indices, squared = np.zeros((own.local_rows, 0), np.int64), np.zeros((own.local_rows, 0))
+    comm, own, rows, center = known.layout.comm, asking.layout, own_rows(asking), np.zeros(())
+    squared = np.zeros((own.local_rows, 0 if own.local_rows else k))  # a rank may have none
+    indices = squared.astype(np.int64)
     if metric == "euclidean" and not isinstance(known, SparseDataset):
         sums = np.asarray(known.values).sum(axis=0, dtype=float)
         center = np.asarray(sum_over_ranks(comm, sums)) / known.layout.rows

@@ -144,8 +144,7 @@ def test_it_is_a_preconditioner_with_a_memory(comm):
 
 def test_layers_are_shared_out_by_their_cost():
     blocks = tuple(LayerBlock(0, n, n, bias=False) for n in (100, 50, 70, 60, 1))
-    assert owners(blocks, 1) == [0] * 5
-    assert owners(blocks, 2) == [0, 1, 1, 1, 1]
+    assert (owners(blocks, 1), owners(blocks, 2)) == ([0] * 5, [0, 1, 1, 1, 1])
     assert sorted(set(owners(blocks, 3))) == [0, 1, 2]
 
 
