@@ -279,8 +279,8 @@ BY_HAND = (
     ("plugins/thalweg_clustering/agreement.py", "- len(labelings[0])) // 2", "- len(rows)) // 2"),
     (
         "framework/thalweg/workbench/readers/delimited.py",
-        "header |= _in_steps(fields[0]) > _in_steps(fields[1])",
-        "header |= _in_steps(fields[0])",
+        "header |= _has_equal_steps(fields[0]) > _has_equal_steps(fields[1])",
+        "header |= _has_equal_steps(fields[0])",
     ),
     (
         "framework/thalweg/workbench/run/single_run.py",

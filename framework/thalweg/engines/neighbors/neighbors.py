@@ -100,8 +100,7 @@ def nearest_neighbors(
     exact = _checked(layout, values, k)
     comm, names = layout.comm, np.arange(layout.start, layout.stop) if numbers is None else numbers
     frame, some = _Frame(layout, exact, k), any_over_ranks(comm, rows is not None)
-    if some and rows is None:
-        rows = np.arange(layout.local_rows)
+    rows = np.arange(layout.local_rows) if some and rows is None else rows
     if some or numbers is not None or comm.size == 1 or layout.rows <= _BAND * _GROUP * comm.size:
         return _nearest(layout, frame, exact, names, k, rows)
     # Each rank then finds most neighbors among its own rows.
@@ -187,8 +186,8 @@ class _Frame:
         # A power of two: scaling is exact, and squares stay within single precision.
         self.scale = 2.0 ** -np.ceil(np.log2(largest)) if largest > 0 else 1.0
         numbers = np.linspace(0, layout.rows - 1, min(_TRIED, layout.rows)).astype(np.int64)
-        tried = layout.gather_some(exact, numbers)
-        self.directions = agreed(layout.comm, self._leading(tried, k / layout.rows))
+        leading = self._leading(layout.gather_some(exact, numbers), k / layout.rows)
+        self.directions = agreed(layout.comm, leading)
 
     def coordinates(self, rows: np.ndarray) -> np.ndarray:
         """Leading coordinates, the norm of the others, half the squared norm, and 1."""
@@ -221,7 +220,8 @@ class _Frame:
         n, d = tried.shape
         if d <= 8 or n < 4 * _SAMPLE:
             return None
-        tried = (tried - self.center) * self.scale
+        tried = tried - self.center  # in double precision
+        tried *= self.scale
         sample, queries = tried[:: -(-n // _SAMPLE)], tried[:: -(-n // _QUERIES)]
         if d <= len(sample):
             directions = scipy.linalg.eigh(sample.T @ sample)[1][:, ::-1].T

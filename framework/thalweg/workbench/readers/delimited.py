@@ -50,7 +50,7 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
         numbers = [name for name in first if name and not _is_text(name)]
         # 0 and 1 alone may be data.
         header |= len(numbers) > 2 and numbers == [str(n) for n in range(len(numbers))]
-        header |= _in_steps(fields[0]) > _in_steps(fields[1])
+        header |= _has_equal_steps(fields[0]) > _has_equal_steps(fields[1])
         header |= options.get("labels") in first
     names = first if header else []
     rest = iter(lines)
@@ -86,7 +86,7 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     return replace(Source.of(array, what, labels), columns_chosen=True, notes=tuple(notes))
 
 
-def _in_steps(row: Sequence[str]) -> bool:
+def _has_equal_steps(row: Sequence[str]) -> bool:
     steps = np.diff([float(field) for field in row if field.strip() and not _is_text(field)])
     return len(steps) > 6 and bool(steps[0] > 0) and np.allclose(steps, steps[0], 1e-6, 0.0)
 
