@@ -64,7 +64,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
     -----
     JAX compiles anew for each shape.  Batches are therefore padded to a few sizes, and
     their means taken over rows one by one (``jax.vmap``); a function that is no mean over
-    rows must be used with all rows, on one rank: the ranks' values are averaged.
+    rows must be used with all rows on one rank: values of ranks, and of rows, are averaged.
     """
 
     def __init__(
