@@ -91,6 +91,7 @@ class JaxNetwork(JaxObjective, GaussNewtonProduct, CurvatureForms, LayeredCurvat
 
     default_solver: ClassVar[str] = "saddle-free-subspace"
     default_preconditioner = "kronecker"
+    _is_mean = True
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ switched on only inside the calls made here, never for the whole process.
 """
 
 import contextlib
+import functools
 import importlib
 import os
 import sys
@@ -62,9 +63,8 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
 
     Notes
     -----
-    JAX compiles anew for each shape.  Batches are therefore padded to a few sizes, and
-    their means taken over rows one by one (``jax.vmap``); a function that is no mean over
-    rows must be used with all rows on one rank: values of ranks, and of rows, are averaged.
+    JAX compiles anew for each shape.  Batches are therefore padded to a few sizes, and their means
+    taken over rows one by one (``jax.vmap``): there, and on ranks, what is no mean is refused.
     """
 
     def __init__(
@@ -99,8 +99,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
             self._compile()
             if rows is None or self.data_layout.local_rows:
                 data = () if rows is None else (self.data,)
-                shape = jax.eval_shape(self._scalar, self._start, *data).shape
-                if shape != ():
+                if (shape := jax.eval_shape(self._scalar, self._start, *data).shape) != ():
                     raise InputError(f"the JAX function must return a scalar, not shape {shape}")
         self.use_rows(None)
 
@@ -186,9 +185,21 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
     # -- rows in use -----------------------------------------------------------------------
 
     def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:
+        parted = self.data is not None and (values is not None or self.comm.size > 1)
+        if parted and not self._is_mean:
+            raise InputError("on ranks or in batches, a JAX function must be a mean over rows")
         super().use_rows(values, curvature)
         self._value_rows = values
         self._curvature_rows = values if curvature is None else curvature
+
+    @functools.cached_property
+    def _is_mean(self) -> bool:
+        """Whether values and slopes at the start are the means of those of single rows."""
+        self._value_rows, x = None, self.initial_point(0)
+        whole = np.append(*self.value_and_gradient(x))
+        self._value_rows = RowSet(np.arange(self.data_layout.local_rows), self.data_layout.rows)
+        gap = whole - np.append(*self.value_and_gradient(x))
+        return not np.linalg.norm(gap) > 1e-3 * np.linalg.norm(whole)
 
     def _call(self, kind: str, rows: RowSet | None, *point: np.ndarray) -> Any:
         """Result of one of the compiled functions for this rank's rows; None without rows."""

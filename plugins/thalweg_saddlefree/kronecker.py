@@ -255,8 +255,7 @@ class KroneckerPreconditioner(Preconditioner, AdaptiveDamping):
 
     def state(self) -> Mapping[str, Any]:
         """Counters, and every layer's factors and inverses, gathered on all ranks."""
-        comm = self.objective.comm
-        layers = []
+        comm, layers = self.objective.comm, list[Any]()
         for layer, owner in enumerate(self.owners):
             own = self.factors.get(layer)
             layers.append(comm.bcast(None if own is None else own._asdict(), root=owner))

@@ -23,8 +23,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
     trained = {"solver": "saddle-free-subspace", "preconditioner": "kronecker"}
     of_data = {"estimate": "thalweg_saddlefree.memory_estimate:estimate"}
     plain = {"data": "none", "solver": "saddle-free"}
-    valley = "Rosenbrock's curved valley in any dimension"
-    in_jax = "any JAX function of a tree of arrays, with exact Hessian products"
+    in_jax = "a mean over rows in JAX, of a tree of arrays, with exact Hessian products"
     networks = [
         _objective(
             name, summary, "networks.build",
@@ -35,7 +34,7 @@ def thalweg_objectives() -> list[ObjectiveSpec]:
     return [
         *networks,
         _objective("jax", in_jax, "jax_objective", **plain),
-        _objective("rosenbrock", valley, "rosenbrock", **plain),
+        _objective("rosenbrock", "a curved valley in any dimension", "rosenbrock", **plain),
     ]
 
 

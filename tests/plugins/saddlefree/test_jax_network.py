@@ -321,6 +321,17 @@ def test_derivatives_agree_with_differences_on_any_number_of_ranks(comm, rows):
     assert objective.value(x) == pytest.approx(made(MPI.COMM_SELF, rows).value(x), rel=1e-13)
 
 
+@pytest.mark.ranks(1, 2)
+def test_where_rows_come_in_parts_a_function_must_be_a_mean_over_them(comm):
+    def weighted(p, r):
+        return ((r @ p - 1.0) ** 2 * r[:, 0]).sum() / r[:, 0].sum()
+
+    rows = Layout(comm, 6).local(np.arange(1.0, 13.0).reshape(6, 2))
+    parts, stochastic = (weighted, np.zeros(2), rows), {"solver": "saddle-free-subspace"}
+    with pytest.raises(InputError, match="must be a mean over rows"):
+        thalweg.minimize(JaxObjective(comm, *parts), **stochastic, epochs=1)
+
+
 def test_a_named_function_is_minimized():
     objective = build_jax(None, MPI.COMM_SELF, function=f"{__name__}:example")
     result = thalweg.minimize(objective, solver="saddle-free", iterations=60, gradient=1e-9)
