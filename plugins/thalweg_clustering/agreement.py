@@ -104,8 +104,7 @@ def compare_labelings(
 def _together(labelings: Sequence[np.ndarray]) -> int:
     """Number of pairs of rows that share a cluster in at least one labeling.
 
-    By inclusion and exclusion of the pairs that share one in all of some: no pass over pairs, but
-    for many labelings, of which one over rows that are unlike takes less time.
+    By inclusion and exclusion of the pairs in all of some; of many, by pairs of unlike rows.
     """
     if len(labelings) > 8:
         rows, counts = np.unique(np.stack(labelings, axis=1), axis=0, return_counts=True)

@@ -114,8 +114,7 @@ class KDAC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     embedding_
         U, shape ``(n_samples, n_clusters)``.
     feature_weights_
-        How much a feature counts, in whatever units: norms of the rows of the orthonormal W of
-        the features as they were divided by their deviations, if so; shape ``(n_features,)``.
+        Norm of each row of W for features as scaled, ``(n_features,)``: how much one counts.
     objective_
         Cost: minus the maximized objective.
     novelty_

@@ -61,9 +61,8 @@ def distributed_sample(
 def median_distance(layout: Layout, points: np.ndarray, largest_sample: int = 2000) -> float:
     """Median distance between rows, of evenly spread ones if there are many.  Collective."""
     sample = evenly_spread(layout, points, largest_sample)[1]
-    parts = [np.zeros(0)]
     # Blocks are dealt to the ranks, the same ones whatever their number: so are the products.
-    step = MEDIAN_BLOCK
+    parts, step = [np.zeros(0)], MEDIAN_BLOCK
     for first in range(step * layout.comm.rank, len(sample), step * layout.comm.size):
         block = squared_distances(sample[first : first + step], sample[first:])
         parts.append(block[np.triu_indices(len(block), 1, block.shape[1])])

@@ -69,8 +69,7 @@ def find_view(
     scale = np.where(deviations > 0, deviations, 1.0)
     values = (dither(points) - points.mean(axis=0)) / scale
     # An outlier makes most of a feature's variance.
-    has_outliers = agreed(comm, bool((values**2 > 0.5 * len(values)).any()))
-    if len(points) < LEAST_ROWS or has_outliers:
+    if len(points) < LEAST_ROWS or agreed(comm, bool((values**2 > 0.5 * len(values)).any())):
         return None
     candidates, few = list[Candidate](), len(values) < FEW_ROWS
     with one_blas_thread():  # of many small products

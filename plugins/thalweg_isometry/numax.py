@@ -104,8 +104,7 @@ class NuMaxSearch(AdmmSearch[NuMaxState]):
             solved = max(primal, dual) < self.tolerance
             solved = solved and (published or worst <= state.attempt.delta)
         exhausted = state.attempt.iterations + used >= self.limit
-        late = state.attempt.iterations >= self.limit // 2
-        if not (published or wanted or solved or late):
+        if not (published or wanted or solved or state.attempt.iterations >= self.limit // 2):
             # Both penalties together, so that the equations stay as they are.
             multiple = 2.0 if primal > 2.0 * dual else 0.5 if dual > 2.0 * primal else 1.0
             penalty *= multiple

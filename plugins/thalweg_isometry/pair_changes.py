@@ -236,8 +236,7 @@ def candidates(
     values, first = table.rows.astype(float), np.arange(wide) < count
     squares, last = squares_to(layout, values, values, neighbors), before[:, count - 1 : count]
     maybe = first | ((before <= last * (1.0 + blur)) & (last * blur > 0.0))
-    tied = (maybe & ~first).any(axis=1, keepdims=True)
-    sure = first & (~tied | (before < last * (1.0 - blur)))
+    sure = first & (~(maybe & ~first).any(axis=1, keepdims=True) | (before < last * (1.0 - blur)))
     ends = np.stack([np.where(one, squares, 0.0).max(axis=1) for one in (sure, maybe)], axis=1)
     many, most = np.flatnonzero(maybe.all(axis=1)), min(wide + MORE, layout.rows - 1)
     if wide < most and any(layout.comm.allgather(len(many) > 0)):

@@ -142,8 +142,7 @@ def method_of_call(
     code = spec.resolve()
     if preconditioner is not None and not code.preconditioned:
         raise InputError(f"{spec.owner} takes no preconditioner; leave it out")
-    places = [RULES, (spec.owner, spec.declared_options)]
-    named = preconditioner
+    places, named = [RULES, (spec.owner, spec.declared_options)], preconditioner
     if named is None and code.preconditioned and code.takes_preconditioner({**options, **fixed}):
         named = objective.default_preconditioner
         if named not in {known.name for known in plugins().specs(PreconditionerSpec)}:

@@ -150,8 +150,7 @@ def check_parameters(
     thalweg.errors.InputError: parameter 'n_components' of Estimator must be an integer, not 2.5
     """
     parameter_of = {option: parameter for parameter, option in (names or {}).items()}
-    signature = inspect.signature(type(estimator)).parameters
-    checked = {}
+    signature, checked = inspect.signature(type(estimator)).parameters, dict[str, Any]()
     for option in options:
         candidates = (parameter_of.get(option.name, ""), option.name, option.name + "_")
         parameter = next((name for name in candidates if hasattr(estimator, name)), None)

@@ -151,8 +151,7 @@ def test_a_run_has_one_thread_where_evaluations_are_small(
         before = threadpoolctl.threadpool_info()
         thalweg.minimize(Problem(MPI.COMM_SELF), None, heavy_ball(), callback=look, iterations=1)
         assert threadpoolctl.threadpool_info() == before
-    assert seen == [{threads}, {threads}]
-    assert set_threads[-1] == 2
+    assert (seen, set_threads[-1]) == ([{threads}, {threads}], 2)
 
 
 class Terminal(io.StringIO):

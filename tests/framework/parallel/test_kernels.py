@@ -104,8 +104,7 @@ def test_an_unwritable_cache_is_replaced_by_a_private_folder(monkeypatch, tmp_pa
     monkeypatch.setenv("THALWEG_CACHE", "/proc/thalweg")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     folder = cache_folder()
-    assert folder == tmp_path / f"thalweg-{os.getuid()}"
-    assert folder.stat().st_mode & 0o077 == 0
+    assert (folder, folder.stat().st_mode & 0o077) == (tmp_path / f"thalweg-{os.getuid()}", 0)
     kernels._usable_folder.cache_clear()
     folder.chmod(0o777)  # from one that is open to others, code is never loaded
     assert cache_folder() != folder
@@ -161,8 +160,7 @@ def test_copies_of_a_package_share_what_is_compiled_until_a_file_that_it_calls_c
     assert package("here", 2) == (4.0, 1)
     assert package("here", 2) == (4.0, 0)  # written again, at another time
     assert package("there", 2) == (4.0, 0)
-    assert package("here", 3) == (6.0, 1)
-    assert package("there", 2) == (4.0, 0)
+    assert (package("here", 3), package("there", 2)) == ((6.0, 1), (4.0, 0))
     assert package("here", 3, "# the same") == (6.0, 1)
 
 

@@ -54,8 +54,7 @@ def test_a_method_inherits_options_of_the_same_name_only():
     first, second, third = resolved.methods
     assert first.solver["memory"] == 7
     assert "memory" not in second.solver
-    assert second.preconditioner["neighbors"] == 5
-    assert third.preconditioner == {"name": "identity"}
+    assert (second.preconditioner["neighbors"], third.preconditioner) == (5, {"name": "identity"})
     labels = [method.label for method in resolved.methods]
     assert labels == ["lbfgs + spectral", "gradient-descent + spectral", "lbfgs"]
 
@@ -142,5 +141,4 @@ def test_files_that_an_objective_names_may_lie_beside_the_configuration(tmp_path
     monkeypatch.chdir(tmp_path / "here")
     objective = read_configuration(tmp_path / "there" / "c.toml").objective
     file = str(tmp_path / "there" / "links.csv")
-    assert objective["links"] == file
-    assert objective["other_labels"] == [file, "none.csv"]
+    assert (objective["links"], objective["other_labels"]) == (file, [file, "none.csv"])

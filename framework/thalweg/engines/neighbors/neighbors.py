@@ -106,9 +106,8 @@ def nearest_neighbors(
     # Each rank then finds most neighbors among its own rows.
     routes = RowRoutes(comm, _parts_of_space(layout, frame.coordinates(exact)[:, :_AXES]))
     exact, names = routes.deliver(exact), routes.deliver(names)
-    moved = Layout(comm, layout.rows, local_rows=len(exact))
-    indices, squared = _nearest(moved, frame, exact, names, k, None)
-    return routes.give_back(indices), routes.give_back(squared)
+    found = _nearest(Layout(comm, layout.rows, local_rows=len(exact)), frame, exact, names, k, None)
+    return routes.give_back(found[0]), routes.give_back(found[1])
 
 
 def _nearest(

@@ -60,9 +60,8 @@ class Accuracy:
         # near-isometry are about as long as 1.
         tolerance = 1e-9 * max(1.0, float(longest))
         close = float(np.clip((1.5 * image / tolerance) ** 2, 1e-12, 2.0))
-        kappa = max(1.5 * image / np.sqrt(close), image) + 1e-100
         relative = 2.1 * (gamma(dimension + 2) + gamma(rank + 2) + 2.0 * _DOUBLE)
-        return cls(image, close, kappa, relative)
+        return cls(image, close, max(1.5 * image / np.sqrt(close), image) + 1e-100, relative)
 
     def interval(self, largest: float) -> tuple[float, float]:
         """Bounds of the isometry constant, if the largest measured distortion is this.

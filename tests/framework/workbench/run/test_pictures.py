@@ -71,8 +71,7 @@ def test_a_run_without_a_map_stands_in_no_others_way(tmp_path):
     assert (runs[1] / "embedding.png").exists()
     mine = runs[0] / "embedding.png"
     mine.write_bytes(b"mine")
-    assert pictures.plot(runs[0]) == [runs[0] / "convergence.png"]
-    assert mine.read_bytes() == b"mine"
+    assert (pictures.plot(runs[0]), mine.read_bytes()) == ([runs[0] / "convergence.png"], b"mine")
 
 
 def test_what_an_objective_tells_of_rows_is_a_table_and_colors_of_the_page(tmp_path):
@@ -201,8 +200,7 @@ LOOP.append(LOOP)
 def test_a_metric_that_fails_is_a_note(comm, folder, metric, measure, text):
     metric(measure)
     result = thalweg.run(UNDRAWN, folder, comm=comm)
-    assert result.status.name == "ITERATION_LIMIT"
-    assert result.metrics["ranks"] == comm.size
+    assert (result.status.name, result.metrics["ranks"]) == ("ITERATION_LIMIT", comm.size)
     assert not {"x", "counted"} & set(result.metrics)
     note, _ = (n for n in result.notes if "metric" in n)  # one on what the objective measures too
     assert result.metrics["refined_objective"] > 0.0
