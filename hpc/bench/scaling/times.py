@@ -126,7 +126,8 @@ def sections(entries: list[Entry], counts: list[Entry]) -> list[str]:
         "(for sums over all pairs: the pairs) grow with the cores. Above each table stands what "
         "the machine gives to loops that do nothing but arithmetic, copies of 256 MB, gathers at "
         "random from 32 MB, measured in the last run on a machine of that name (on AMD EPYC: "
-        "that of the secant scan; t-SNE's own gave gathers x 1.73 and x 1.43). Imbalance is the "
+        "that of neighbors, secants and exact KDAC; t-SNE's own gave gathers x 1.73 and x 1.43). "
+        "Imbalance is the "
         "slowest rank's seconds over the mean of the ranks.",
         "",
     ]
