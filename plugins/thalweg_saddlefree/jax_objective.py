@@ -185,8 +185,7 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
     # -- rows in use -----------------------------------------------------------------------
 
     def use_rows(self, values: RowSet | None, curvature: RowSet | None = None) -> None:
-        parted = self.data is not None and (values is not None or self.comm.size > 1)
-        if parted and not self._is_mean:
+        if (values is not None or self.comm.size > 1) and not self._is_mean:
             raise InputError("on ranks or in batches, a JAX function must be a mean over rows")
         super().use_rows(values, curvature)
         self._value_rows = values
@@ -195,11 +194,9 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
     @functools.cached_property
     def _is_mean(self) -> bool:
         """Whether values and slopes at the start are the means of those of single rows."""
-        self._value_rows, x = None, self.initial_point(0)
-        whole = np.append(*self.value_and_gradient(x))
-        self._value_rows = RowSet(np.arange(self.data_layout.local_rows), self.data_layout.rows)
-        gap = whole - np.append(*self.value_and_gradient(x))
-        return not np.linalg.norm(gap) > 1e-3 * np.linalg.norm(whole)
+        every = RowSet(np.arange(self.data_layout.local_rows), self.data_layout.rows)
+        whole, mean = (np.append(*self._slopes(rows, self._start)) for rows in (None, every))
+        return not np.linalg.norm(whole - mean) > 1e-3 * np.linalg.norm(whole)
 
     def _call(self, kind: str, rows: RowSet | None, *point: np.ndarray) -> Any:
         """Result of one of the compiled functions for this rank's rows; None without rows."""
@@ -238,7 +235,10 @@ class JaxObjective(Objective, HessianProduct, Minibatches):
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         """Value and reverse-mode gradient."""
-        result = self._call("gradient", self._value_rows, self._point(x))
+        return self._slopes(self._value_rows, self._point(x))
+
+    def _slopes(self, rows: RowSet | None, point: np.ndarray) -> tuple[float, Array]:
+        result = self._call("gradient", rows, point)
         value, slope = (0.0, None) if result is None else result
         return self._sum(float(value)), self._total(slope)
 
