@@ -19,7 +19,7 @@ from thalweg.plugins import with_options
 from thalweg_clustering.build import NoView, build_kdac
 from thalweg_clustering.kdac import KDACObjective
 from thalweg_clustering.options import KDACOptions
-from thalweg_clustering.prepared_data import Preparation, evenly_spread
+from thalweg_clustering.prepared_data import Preparation
 from thalweg_clustering.stiefel_objectives import StiefelObjective
 from thalweg_clustering.valleys import SEPARATED, chance_without_valley, dither
 from thalweg_clustering.view_search import VIEW_ROWS
@@ -240,7 +240,7 @@ def build_search(dataset: Dataset, comm: MPI.Comm, **options: Any) -> KDACObject
 
 def _valley(objective: KDACObjective, outcome: dict[str, Any]) -> float:
     """The probability of two clusters without a valley between them, on a sample.  Collective."""
-    wanted = objective.kernel.points, outcome["labels"]
-    sample, labels = (evenly_spread(objective.rows, part, VIEW_ROWS)[1] for part in wanted)
+    layout, wanted = objective.rows, (objective.kernel.points, outcome["labels"])
+    sample, labels = (layout.gather_some(a, layout.spread(VIEW_ROWS)) for a in wanted)
     w = outcome["components"]
     return on_root(objective.comm, lambda: chance_without_valley(dither(sample) @ w, labels))

@@ -31,7 +31,7 @@ from thalweg_clustering.alternatives import Alternative, find_alternatives
 from thalweg_clustering.build import build_kdac
 from thalweg_clustering.kernels import KernelFunction
 from thalweg_clustering.prediction import KEPT_ROWS, LabelPredictor
-from thalweg_clustering.prepared_data import centered_points, evenly_spread, given_labels
+from thalweg_clustering.prepared_data import centered_points, given_labels
 from thalweg_clustering.view_search import VIEW_ROWS, find_view
 
 #: Checks of scikit-learn that do not apply to a method that needs a clustering given.
@@ -235,9 +235,10 @@ class KDAC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
             options["function"] = self.kernel
         if isinstance(self.n_clusters, str):
             points = centered_points(dataset.layout, dataset.values)[0]
-            sample = evenly_spread(dataset.layout, points, VIEW_ROWS)[1]
+            layout, spread = dataset.layout, dataset.layout.spread(VIEW_ROWS)
+            sample = layout.gather_some(points, spread)
             avoided = labelings if self.task == "alternative" else []
-            known = [evenly_spread(dataset.layout, part, VIEW_ROWS)[1] for part in avoided]
+            known = [layout.gather_some(part, spread) for part in avoided]
             view = find_view(sample, known, None, options["seed"], dataset.comm)
             options["clusters"] = None if view is None else view.clusters
         stop = {"iterations": self.max_iter, "progress": bool(self.verbose)}
@@ -396,7 +397,8 @@ def _predictor(alternative: Alternative) -> LabelPredictor:
     z = kernel.points @ (alternative.components.T / kernel.sigma)
     outcome = alternative.outcome
     rows = (z, outcome["labels"], outcome["embedding"], outcome["degrees"])
-    z, labels, embedding, degrees = (evenly_spread(layout, part, KEPT_ROWS)[1] for part in rows)
+    chosen = layout.spread(KEPT_ROWS)
+    z, labels, embedding, degrees = (layout.gather_some(a, chosen) for a in rows)
     values = outcome["embedding_values"][: embedding.shape[1]]
     # Sums over the rows kept stand for those over all, in the degrees of new rows too.
     share = len(z) / layout.rows

@@ -10,7 +10,6 @@ import numpy as np
 
 from thalweg.numerics import lloyd, squared_distances
 from thalweg.parallel import MPI, Layout, kernel, raise_on_all_ranks, sum_over_ranks
-from thalweg_clustering.prepared_data import evenly_spread
 
 #: With more rows the starts are compared on so many evenly spread ones.
 START_ROWS = 20_000
@@ -42,7 +41,7 @@ def kmeans(
     ``rows`` are this rank's, shape ``(n_local, m)``.  Of the ``count`` clusters some remain empty
     where fewer rows differ.  Collective.
     """
-    comm, sample = layout.comm, evenly_spread(layout, rows, START_ROWS)[1]
+    comm, sample = layout.comm, layout.gather_some(rows, layout.spread(START_ROWS))
     alone, own = Layout(MPI.COMM_SELF, *sample.shape), dict[int, Clusters]()
     with raise_on_all_ranks(comm):
         for start in range(comm.rank, starts, comm.size):

@@ -38,12 +38,6 @@ class Preparation:
     active: np.ndarray
 
 
-def evenly_spread(layout: Layout, points: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Up to ``count`` evenly spread rows on every rank: numbers and rows.  Collective."""
-    chosen = np.unique(np.linspace(0, layout.rows - 1, min(count, layout.rows)).astype(int))
-    return chosen, layout.gather_some(np.asarray(points), chosen)
-
-
 def distributed_sample(
     layout: Layout, count: int, *arrays: np.ndarray
 ) -> tuple[Layout, np.ndarray, list[np.ndarray]]:
@@ -52,7 +46,7 @@ def distributed_sample(
     Their layout, with the number of columns of the first array; the numbers of all of them; and
     this rank's rows of the arrays' samples.
     """
-    chosen = np.unique(np.linspace(0, layout.rows - 1, min(count, layout.rows)).astype(int))
+    chosen = layout.spread(count)
     sample = Layout(layout.comm, len(chosen), arrays[0].shape[1])
     mine = chosen[sample.start : sample.stop]
     return sample, chosen, [rows_at(layout, array, mine) for array in arrays]
@@ -60,7 +54,7 @@ def distributed_sample(
 
 def median_distance(layout: Layout, points: np.ndarray, largest_sample: int = 2000) -> float:
     """Median distance between rows, of evenly spread ones if there are many.  Collective."""
-    sample = evenly_spread(layout, points, largest_sample)[1]
+    sample = layout.gather_some(points, layout.spread(largest_sample))
     # Blocks are dealt to the ranks, the same ones whatever their number: so are the products.
     parts, step = [np.zeros(0)], MEDIAN_BLOCK
     for first in range(step * layout.comm.rank, len(sample), step * layout.comm.size):

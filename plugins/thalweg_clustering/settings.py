@@ -12,7 +12,7 @@ from thalweg_clustering.exact_sums import StreamedKernel
 from thalweg_clustering.ism import ISM
 from thalweg_clustering.kdac import KDACObjective
 from thalweg_clustering.kernels import KernelFunction
-from thalweg_clustering.prepared_data import distributed_sample, evenly_spread
+from thalweg_clustering.prepared_data import distributed_sample
 from thalweg_clustering.projected_kernel import ProjectedKernel
 from thalweg_clustering.stiefel_objectives import LinkSum
 
@@ -44,8 +44,9 @@ class Settings:
                 self.layout, count, self.points, *self.labels
             )
         else:
-            chosen, points = evenly_spread(self.layout, self.points, count)
-            labels = [evenly_spread(self.layout, part, count)[1] for part in self.labels]
+            chosen = self.layout.spread(count)
+            points = self.layout.gather_some(self.points, chosen)
+            labels = [self.layout.gather_some(part, chosen) for part in self.labels]
             layout = Layout(MPI.COMM_SELF, *points.shape)
         for index, part in enumerate(labels):  # a label may be missing from the sample
             names = np.unique(np.concatenate(layout.comm.allgather(np.unique(part[part >= 0]))))

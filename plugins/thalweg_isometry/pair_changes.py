@@ -109,8 +109,8 @@ class Table:
         if quantity == "cosine":
             self.rows, own = unit_rows(self.rows.astype(float)), 2.1 * gamma(terms)
         elif quantity == "distance":  # outliers do not move the median
-            numbers = np.unique(np.linspace(0, layout.rows - 1, SAMPLE).astype(np.int64))
-            self.center = np.median(layout.gather_some(self.rows, numbers).astype(float), axis=0)
+            sample = layout.gather_some(self.rows, layout.spread(SAMPLE)).astype(float)
+            self.center = np.median(sample, axis=0)
         #: Errors of bounded pairs, relative to norms, and of measured ones, to their sums' terms.
         self.errors = 1.05 * (products[1](terms) + gamma(terms)) + own, 1.05 * gamma(terms) + own
         self.norms = np.empty(len(self.rows))

@@ -194,6 +194,10 @@ class Layout:
         mine = block[self.own(numbers)]
         return Layout(self.comm, len(numbers), local_rows=len(mine)).gather_rows(mine)
 
+    def spread(self, count: int) -> np.ndarray:
+        """Ascending global numbers of so many rows, evenly spread; of all if these are fewer."""
+        return np.unique(np.linspace(0, self.rows - 1, min(count, self.rows)).astype(np.int64))
+
     def owners(self, numbers: np.ndarray) -> np.ndarray:
         """Rank that owns each of these global row numbers.  Not collective."""
         return np.asarray(np.searchsorted(self.starts, numbers, side="right") - 1)

@@ -52,7 +52,7 @@ class CoarseCells:
         # K-means on a sample of the rows: a rank keeps those of the sample that it has.
         count = max(CELLS_OF_RANK * comm.size, int(CELLS * math.sqrt(layout.rows)))
         count = min(count, layout.rows)
-        chosen = np.linspace(0, layout.rows - 1, min(SAMPLED * count, layout.rows)).astype(np.int64)
+        chosen = layout.spread(SAMPLED * count)
         first = np.sort(np.random.default_rng(seed).choice(chosen, count, replace=False))
         starts = layout.gather_some(values, first).astype(np.float32)
         sample = values[layout.own(chosen)].astype(np.float32)

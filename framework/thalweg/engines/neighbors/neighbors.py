@@ -138,8 +138,7 @@ def _nearest(
 def _parts_of_space(layout: Layout, points: np.ndarray) -> np.ndarray:
     """A rank for each row, by cuts at quantiles of a sample across its widest axes.  Collective."""
     comm = layout.comm
-    numbers = np.linspace(0, layout.rows - 1, min(layout.rows, max(_CUT, _SAMPLE * comm.size)))
-    sample = layout.gather_some(points, numbers.astype(np.int64))
+    sample = layout.gather_some(points, layout.spread(max(_CUT, _SAMPLE * comm.size)))
     ranks = np.empty(len(points), dtype=np.int64)
     parts = [(np.arange(len(points)), sample, 0, comm.size)]
     while parts:
@@ -184,8 +183,7 @@ class _Frame:
         largest = max_over_ranks(layout.comm, float(np.max(furthest, initial=0.0)))
         # A power of two: scaling is exact, and squares stay within single precision.
         self.scale = 2.0 ** -np.ceil(np.log2(largest)) if largest > 0 else 1.0
-        numbers = np.linspace(0, layout.rows - 1, min(_TRIED, layout.rows)).astype(np.int64)
-        leading = self._leading(layout.gather_some(exact, numbers), k / layout.rows)
+        leading = self._leading(layout.gather_some(exact, layout.spread(_TRIED)), k / layout.rows)
         self.directions = agreed(layout.comm, leading)
 
     def coordinates(self, rows: np.ndarray) -> np.ndarray:

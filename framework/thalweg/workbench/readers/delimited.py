@@ -34,7 +34,7 @@ def read_delimited(path: Path, options: Mapping[str, Any]) -> Source:
     the columns from 0, as pandas writes, or has many numbers in equal steps where the next line has
     not, such as wavelengths.  Lines that are blank or begin with ``#`` are skipped, but within
     quotes.  ``labels`` may name a column, or give its number from 0 (negative numbers count from
-    the last); that column is then no part of the data. ``is_text``: a table of one column holds
+    the last); that column is then no part of the data.  ``is_text``: a table of one column holds
     labels, whose text counts.
     """
     every, what = _lines(path), f"'{path}'"
